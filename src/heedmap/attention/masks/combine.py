@@ -1,0 +1,97 @@
+"""Masks made of masks: `a & b`, `a | b`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from heedmap.attention.masks.base import ALL_HEADS, Bounds, Frame, Mask
+from heedmap.errors import InputError
+
+
+class _Pair(Mask):
+    kind: str
+
+    def __init__(self, left: Mask, right: Mask) -> None:
+        self.left = left
+        self.right = right
+        self.per_head = left.per_head or right.per_head
+
+    @property
+    def biased(self) -> bool:
+        return self.left.biased or self.right.biased
+
+    def fit(self, frame: Frame) -> Mask:
+        return type(self)(self.left.fit(frame), self.right.fit(frame))
+
+    def describe(self, batch: int = 0) -> dict[str, Any] | None:
+        parts: list[dict[str, Any]] = []
+        for mask in (self.left, self.right):
+            part = mask.describe(batch)
+            if part is None:
+                return None
+            parts.extend(part["of"] if part["kind"] == self.kind else [part])
+        return {"kind": self.kind, "of": parts}
+
+
+class And(_Pair):
+    """Pairs that both masks allow; biases add up."""
+
+    kind = "and"
+
+    def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
+        left = self.left.allowed(batch, query_positions, key_positions, heads)
+        return left & self.right.allowed(batch, query_positions, key_positions, heads)
+
+    def bias(
+        self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
+    ) -> Tensor | None:
+        left = self.left.bias(batch, query_positions, key_positions, heads)
+        right = self.right.bias(batch, query_positions, key_positions, heads)
+        if left is None or right is None:
+            return right if left is None else left
+        return left + right
+
+    def bounds(self, batch: int, query_start: int, query_stop: int, key_start: int, key_stop: int) -> Bounds:
+        left = self.left.bounds(batch, query_start, query_stop, key_start, key_stop)
+        right = self.right.bounds(batch, query_start, query_stop, key_start, key_stop)
+        visit = (max(left.visit_start, right.visit_start), min(left.visit_stop, right.visit_stop))
+        full = (max(left.full_start, right.full_start), min(left.full_stop, right.full_stop))
+        return Bounds.of(visit, full, (key_start, key_stop))
+
+
+class Or(_Pair):
+    """Pairs that at least one of the masks allows."""
+
+    kind = "or"
+
+    def __init__(self, left: Mask, right: Mask) -> None:
+        if left.biased or right.biased:
+            raise InputError(
+                "mask |",
+                expected="masks that only hide",
+                got="an additive mask",
+                do="combine additive masks with &, where their values add up",
+            )
+        super().__init__(left, right)
+
+    def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
+        left = self.left.allowed(batch, query_positions, key_positions, heads)
+        return left | self.right.allowed(batch, query_positions, key_positions, heads)
+
+    def bounds(self, batch: int, query_start: int, query_stop: int, key_start: int, key_stop: int) -> Bounds:
+        left = self.left.bounds(batch, query_start, query_stop, key_start, key_stop)
+        right = self.right.bounds(batch, query_start, query_stop, key_start, key_stop)
+        visits = [b for b in (left, right) if b.visit_stop > b.visit_start]
+        if not visits:
+            return Bounds(key_start, key_start, key_start, key_start)
+        visit = (min(b.visit_start for b in visits), max(b.visit_stop for b in visits))
+        full = max(
+            ((b.full_start, b.full_stop) for b in (left, right)),
+            key=lambda span: span[1] - span[0],
+        )
+        touching = left.full_start <= right.full_stop and right.full_start <= left.full_stop
+        if touching and left.full_stop > left.full_start and right.full_stop > right.full_start:
+            full = (min(left.full_start, right.full_start), max(left.full_stop, right.full_stop))
+        return Bounds.of(visit, full, (key_start, key_stop))

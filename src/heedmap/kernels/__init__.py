@@ -1,0 +1,1 @@
+"""How the sweep runs. Each kernel file exports `NAME`, `unsupported(...)` and `sweep(...)`; none imports another."""

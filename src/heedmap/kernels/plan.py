@@ -1,0 +1,99 @@
+"""What a kernel is asked to do, and how a sweep is cut into strips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from heedmap.attention.inputs import AttentionInputs
+from heedmap.attention.masks.base import Bounds
+from heedmap.statistics.base import Grid, Statistic
+
+BEST_ELEMENTS = 2**20
+"""Scores in a strip beyond which it outgrows the cache and every pass over it slows down."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One sweep: the inputs, what to measure, which rows, and how much memory a strip may take."""
+
+    inputs: AttentionInputs
+    statistics: tuple[Statistic, ...]
+    grid: Grid
+    rows: tuple[int, int]
+    strip_bytes: int
+    with_output: bool
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep returns: the state of each statistic, and the output `[batch, heads, query, value_dim]`."""
+
+    states: dict[str, Tensor]
+    output: Tensor | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows, heads and keys (indices within the call) of one strip."""
+
+    batch: int
+    head_start: int
+    head_stop: int
+    row_start: int
+    row_stop: int
+    key_start: int
+    key_stop: int
+    full_start: int
+    full_stop: int
+    cell_rows: int
+
+
+def blocks(task: Task, tables: int) -> Iterator[Block]:
+    """The strips of a task, of which `tables` numbers are held for each score.
+
+    Rows are cut by the lengths alone, so that what a row gives does not depend on what else is in the batch; heads
+    share a strip where there is room.
+    """
+    inputs = task.inputs
+    itemsize = inputs.compute_dtype.itemsize
+    elements = max(1, min(task.strip_bytes // (tables * itemsize), BEST_ELEMENTS))
+    rows = max(1, min(256, elements // inputs.key_len))
+    for batch in range(inputs.batch):
+        for start, stop, height in task.grid.rows.blocks(*task.rows, rows):
+            bounds = _bounds(inputs, batch, start, stop)
+            heads = _heads_together(inputs, elements // max(1, (stop - start) * inputs.key_len))
+            for head in range(0, inputs.query_heads, heads):
+                yield Block(
+                    batch,
+                    head,
+                    min(head + heads, inputs.query_heads),
+                    start,
+                    stop,
+                    bounds.visit_start,
+                    bounds.visit_stop,
+                    bounds.full_start,
+                    bounds.full_stop,
+                    height,
+                )
+
+
+def _bounds(inputs: AttentionInputs, batch: int, start: int, stop: int) -> Bounds:
+    if inputs.mask is None:
+        return Bounds(0, inputs.key_len, 0, inputs.key_len)
+    first = inputs.key_offset
+    rows = start + inputs.query_offset, stop + inputs.query_offset
+    found = inputs.mask.bounds(batch, *rows, first, first + inputs.key_len)
+    return Bounds(
+        found.visit_start - first, found.visit_stop - first, found.full_start - first, found.full_stop - first
+    )
+
+
+def _heads_together(inputs: AttentionInputs, room: int) -> int:
+    """Heads in a strip: whole groups of heads that share a key head, or an even part of one group."""
+    group = inputs.query_heads // inputs.key_heads
+    if room >= group:
+        return min(room // group * group, inputs.query_heads)
+    return max(divisor for divisor in range(1, group + 1) if group % divisor == 0 and divisor <= max(1, room))

@@ -1,0 +1,198 @@
+"""`measure` and `attend`: choose a kernel, sweep, return what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedmap.attention.inputs import AttentionInputs
+from heedmap.attention.masks import Mask
+from heedmap.errors import InputError, UnsupportedError
+from heedmap.kernels import strips
+from heedmap.kernels.plan import Swept, Task
+from heedmap.measurements import DIMENSIONS, Measurements, Quantity, Ratio
+from heedmap.statistics.base import Grid, Statistic
+from heedmap.statistics.catalogue import choose
+
+KERNELS = (strips,)
+"""Kernels in order of preference: "auto" takes the first that supports the call."""
+STRIP_BYTES = 64 * 2**20
+MAP_SIZE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """Output of an attention call, and what its weights were like."""
+
+    output: Tensor
+    """`[batch, query_heads, query_len, value_dim]` in the query's dtype; padding rows are computed too."""
+    measurements: Measurements
+
+
+def measure(
+    query: Tensor,
+    key: Tensor,
+    *,
+    scale: float | None = None,
+    mask: Mask | Tensor | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | Sequence[float] | None = None,
+    query_offset: int | None = None,
+    key_offset: int = 0,
+    valid_queries: Tensor | None = None,
+    cross: bool = False,
+    statistics: str | Iterable[str] = "default",
+    kernel: str = "auto",
+    rows: tuple[int, int] | None = None,
+    strip_bytes: int = STRIP_BYTES,
+    map_size: int = MAP_SIZE,
+) -> Measurements:
+    """Exact statistics of every head's weights in memory linear in length; the n×n matrix is never stored.
+
+    Args:
+        query: `[batch, query_heads, query_len, head_dim]` in fp32, bf16, fp16 or fp64.
+        key: `[batch, key_heads, key_len, head_dim]`.
+        scale, mask, softcap, sinks, query_offset, key_offset, valid_queries, cross: see `AttentionInputs`.
+        statistics: "default", or names (`heedmap.statistics.STATISTICS`).
+        kernel: "auto", or the name of a kernel, which then runs or raises.
+        rows: measure query rows `[start, stop)` only; parts of one call `merge` into the whole.
+        strip_bytes: what the tables of one strip may take; at least one row at a time is held.
+        map_size: at most this many cells along each side of the pooled maps.
+
+    Returns:
+        `Measurements`: entropy in nats, distances in tokens, shares between 0 and 1; sums in float64.
+
+    Raises:
+        InputError: shapes, dtypes, names or numbers that do not fit; NaN or infinity that a query may see.
+        UnsupportedError: the kernel asked for cannot take this call.
+    """
+    inputs = AttentionInputs(
+        query,
+        key,
+        scale=scale,
+        mask=mask,
+        softcap=softcap,
+        sinks=sinks,
+        query_offset=query_offset,
+        key_offset=key_offset,
+        valid_queries=valid_queries,
+        cross=cross,
+    )
+    return sweep(inputs, statistics, kernel, rows=rows, strip_bytes=strip_bytes, map_size=map_size).measurements
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scale: float | None = None,
+    mask: Mask | Tensor | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | Sequence[float] | None = None,
+    query_offset: int | None = None,
+    key_offset: int = 0,
+    valid_queries: Tensor | None = None,
+    cross: bool = False,
+    statistics: str | Iterable[str] = "default",
+    kernel: str = "auto",
+    strip_bytes: int = STRIP_BYTES,
+    map_size: int = MAP_SIZE,
+) -> Attended:
+    """Attention's output and the statistics of its weights, from the same strips; arguments as in `measure`.
+
+        output = softmax(scale · query keyᵀ + mask) · value
+
+    Args:
+        value: `[batch, key_heads, key_len, value_dim]`.
+
+    Raises:
+        UnsupportedError: gradients are asked for, which this sweep does not carry.
+    """
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value)):
+        raise UnsupportedError(
+            "attend",
+            expected="inputs that need no gradient",
+            got="requires_grad=True",
+            do="call it under torch.no_grad(), or compute the output yourself and measure query.detach()",
+        )
+    inputs = AttentionInputs(
+        query,
+        key,
+        value,
+        scale=scale,
+        mask=mask,
+        softcap=softcap,
+        sinks=sinks,
+        query_offset=query_offset,
+        key_offset=key_offset,
+        valid_queries=valid_queries,
+        cross=cross,
+    )
+    found = sweep(inputs, statistics, kernel, strip_bytes=strip_bytes, map_size=map_size)
+    assert found.output is not None
+    return Attended(found.output, found.measurements)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Results of `sweep`; `output` is None where there are no values."""
+
+    output: Tensor | None
+    measurements: Measurements
+
+
+def sweep(
+    inputs: AttentionInputs,
+    statistics: str | Iterable[str] = "default",
+    kernel: str = "auto",
+    *,
+    rows: tuple[int, int] | None = None,
+    strip_bytes: int = STRIP_BYTES,
+    map_size: int = MAP_SIZE,
+) -> Found:
+    """`measure` and `attend` for inputs that are already checked."""
+    start, stop = (0, inputs.query_len) if rows is None else rows
+    if not 0 <= start < stop <= inputs.query_len:
+        raise InputError("measure", expected=f"rows within 0 to {inputs.query_len}", got=f"{rows}")
+    for name, number in (("strip_bytes", strip_bytes), ("map_size", map_size)):
+        if not isinstance(number, int) or number < 1:
+            raise InputError("measure", expected=f"{name} of 1 or more", got=f"{number!r}")
+    chosen, ratios = choose(statistics, inputs)
+    runner = _kernel(kernel, inputs, chosen)
+    task = Task(inputs, chosen, Grid.of(inputs, map_size), (start, stop), strip_bytes, with_output=rows is None)
+    swept = runner.sweep(task)
+    return Found(swept.output, _measurements(task, swept, ratios, runner.NAME))
+
+
+def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...]):  # noqa: ANN202 - a module
+    if name == "auto":
+        return next(kernel for kernel in KERNELS if kernel.unsupported(inputs, statistics) is None)
+    for kernel in KERNELS:
+        if kernel.NAME == name:
+            reason = kernel.unsupported(inputs, statistics)
+            if reason is not None:
+                raise UnsupportedError("measure", expected=f"a call that kernel {name!r} supports", got=reason)
+            return kernel
+    known = ", ".join(repr(kernel.NAME) for kernel in KERNELS)
+    raise InputError("measure", expected=f'kernel "auto" or one of {known}', got=repr(name))
+
+
+def _measurements(task: Task, swept: Swept, ratios: Mapping[str, Ratio], kernel: str) -> Measurements:
+    inputs = task.inputs
+    start, stop = task.rows
+    quantities = {statistic.name: statistic.finish(swept.states[statistic.name]) for statistic in task.statistics}
+    valid = np.zeros((inputs.batch, inputs.query_len), dtype=bool)
+    valid[:, start:stop] = True
+    if inputs.valid_queries is not None:
+        valid &= inputs.valid_queries.cpu().numpy()
+    quantities["row_valid"] = Quantity(valid, ("batch", "query"), "query", "rows", "row")
+    if any(statistic.axis == "distance" for statistic in task.statistics):
+        first = inputs.query_offset - (inputs.key_offset + inputs.key_len - 1)
+        distances = np.arange(first, first + inputs.query_len + inputs.key_len - 1)
+        quantities["distances"] = Quantity(distances, DIMENSIONS["distance"][2:], "distance", "tokens", "fixed")
+    return Measurements(quantities, ratios, kernel, (task.rows,))
