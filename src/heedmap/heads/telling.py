@@ -1,0 +1,210 @@
+"""The most telling heads of a run: which look at the token before, at the first token, at everything, at one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from heedmap.runs.manifest import LayerInfo
+    from heedmap.runs.reader import Run
+
+POSITIONAL = ("previous", "next", "self", "first", "separator")
+
+KINDS = {
+    "previous": "the token before",
+    "next": "the token after",
+    "self": "the token itself",
+    "first": "the first token",
+    "separator": "later special tokens",
+    "broad": "many tokens at once",
+    "sharp": "one other token",
+}
+"""Kind of head → what such a head looks at, in the order of a summary."""
+
+NOTHING = 0.005
+"""A smaller value would be shown as 0.00."""
+
+UNITS = {kind: "nats" if kind == "broad" else "weight" for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class TellingHead:
+    """A head that stands out: what it does, which head it is, and how much (a mean weight, or an entropy in nats)."""
+
+    kind: str
+    part: str
+    layer: int
+    head: int
+    value: float
+    unit: str
+
+
+def head_scores(run: Run) -> dict[str, np.ndarray]:
+    """What each head does, as one number per kind and head: kind → float64 ``[heads]``, in the order of ``run.heads``.
+
+    - ``previous``, ``next``: mean weight on the token before (after), over the rows that may see one.
+    - ``self``: mean weight of a token on itself. ``first``: mean weight on the first token that is no padding. In a
+      causal layer both leave out the first row, where they are trivially 1.
+    - ``separator``: mean weight on special tokens other than the first, over the rows that may see one.
+    - ``broad``: mean entropy in nats.
+    - ``sharp``: mean of each row's largest weight.
+
+    NaN where a kind has no meaning (distances in cross-attention, a text without separators); a kind is absent where
+    the run lacks the statistic it comes from. Definitions follow Clark et al. 2019, section 3.
+    """
+    scores = {kind: np.full(len(run.heads), np.nan) for kind in POSITIONAL}
+    special = set(np.flatnonzero(run.tokens.column("special").to_numpy(zero_copy_only=False)).tolist())
+    has_distance, has_key = _has(run, "distance", "distance_profile"), _has(run, "key", "received")
+    for index, (info, head) in enumerate(_heads(run)):
+        causal = False
+        if has_distance and not info.cross:
+            near = _near(run, info, head)
+            causal = near.causal
+            scores["previous"][index] = near.mean(1)
+            scores["next"][index] = near.mean(-1)
+            scores["self"][index] = near.mean(0, less=_first_row(run, info, head) if causal else None)
+        if has_key:
+            own = _first_row(run, info, head) if causal else None
+            on_text = info.key_sequence == "text" and not info.cross
+            scores["first"][index], scores["separator"][index] = _anchors(
+                run, info, head, special if on_text else set(), own, causal
+            )
+    if not has_distance:
+        scores = {kind: values for kind, values in scores.items() if kind in ("first", "separator")}
+    if not has_key:
+        scores = {kind: values for kind, values in scores.items() if kind in ("previous", "next", "self")}
+    means = run.table("head")
+    for kind, column in (("broad", "entropy"), ("sharp", "max_weight")):
+        if column in means.column_names:
+            scores[kind] = means.column(column).to_numpy(zero_copy_only=False).astype(np.float64)
+    return scores
+
+
+def telling_heads(run: Run, top: int = 3) -> dict[str, list[TellingHead]]:
+    """The ``top`` heads of each kind, highest first; kinds that no head of this run shows are absent.
+
+    ``sharp`` lists only heads of which no other share (previous, next, self, first, separator) reaches half: heads that
+    look at one token for a reason that position does not explain.
+    """
+    scores = head_scores(run)
+    if "sharp" in scores:
+        explained = np.max([np.nan_to_num(scores[kind]) for kind in POSITIONAL if kind in scores], axis=0, initial=0.0)
+        scores["sharp"] = np.where(explained < 0.5, scores["sharp"], np.nan)
+    found: dict[str, list[TellingHead]] = {}
+    for kind in KINDS:
+        values = scores.get(kind, np.array([]))
+        order = np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")[:top]
+        best = [
+            TellingHead(kind, *run.heads[index], value=float(values[index]), unit=UNITS[kind])
+            for index in order
+            if np.isfinite(values[index]) and values[index] >= NOTHING
+        ]
+        if best:
+            found[kind] = best
+    return found
+
+
+def head_to_show(telling: dict[str, list[TellingHead]]) -> tuple[str, int, int] | None:
+    """The one head to draw when nobody has chosen: the sharpest that position does not explain."""
+    for kind in ("sharp", "previous", "first", "next", "broad", "self", "separator"):
+        if kind in telling:
+            best = telling[kind][0]
+            return best.part, best.layer, best.head
+    return None
+
+
+@dataclass(frozen=True)
+class _Near:
+    """Sums of weights at small distances, and the numbers of pairs they are over; whether no row looks ahead."""
+
+    sums: dict[int, tuple[float, int]]
+    causal: bool
+
+    def mean(self, distance: int, less: float | None = None) -> float:
+        """Mean weight at a distance; ``less`` is the weight of one row that is left out."""
+        total, pairs = self.sums.get(distance, (0.0, 0))
+        if less is not None:
+            total, pairs = total - less, pairs - 1
+        return total / pairs if pairs > 0 else float("nan")
+
+
+def _near(run: Run, info: LayerInfo, head: int) -> _Near:
+    table = run.table(
+        "distance",
+        part=info.part,
+        layer=info.layer,
+        head=head,
+        columns=["distance", "distance_profile", "distance_pairs"],
+    )
+    distance, profile, pairs = (column.to_numpy() for column in table.columns)
+    at = {d: np.flatnonzero(distance == d) for d in (-1, 0, 1)}
+    sums = {d: (float(profile[i[0]]), int(pairs[i[0]])) for d, i in at.items() if len(i)}
+    return _Near(sums, causal=len(distance) > 0 and int(distance.min()) >= 0)
+
+
+def _anchors(
+    run: Run, info: LayerInfo, head: int, special: set[int], own: float | None, causal: bool
+) -> tuple[float, float]:
+    """Mean weight on the first token, and on later special tokens."""
+    table = run.table(
+        "key", part=info.part, layer=info.layer, head=head, columns=["position", "received", "rows_that_may_see"]
+    )
+    position, received, seen_by = (column.to_numpy() for column in table.columns)
+    seen = np.flatnonzero(seen_by > 0)
+    if not len(seen):
+        return float("nan"), float("nan")
+    total, rows = float(received[seen[0]]), int(seen_by[seen[0]])
+    if own is not None:
+        total, rows = total - own, rows - 1
+    first = total / rows if rows > 0 else float("nan")
+    later = np.array([i for i in seen[1:] if int(position[i]) in special], dtype=np.int64)
+    if not len(later):
+        return first, float("nan")
+    return first, float(received[later].sum()) / _rows_seeing_any(
+        position[later], seen_by[later], causal, int(seen_by.max())
+    )
+
+
+def _rows_seeing_any(position: np.ndarray, seen_by: np.ndarray, causal: bool, rows: int) -> int:
+    """How many rows may see at least one of these keys; in a causal layer key k is seen by the rows k, k + 1, …"""
+    if not causal:
+        return min(rows, int(seen_by.sum()))
+    count, covered = 0, -1
+    for start, stop in sorted((int(p), int(p) + int(n)) for p, n in zip(position, seen_by, strict=True)):
+        count += max(0, stop - max(start, covered))
+        covered = max(covered, stop)
+    return count
+
+
+def _first_row(run: Run, info: LayerInfo, head: int) -> float | None:
+    """What the first row of a causal layer puts on the first token, the only one that it may see.
+
+    None where the layer has no such row, because its first query stands later in the text.
+    """
+    if info.query_offset > info.key_offset:
+        return None
+    if info.sinks is None:
+        return 1.0
+    columns = [c for c in ("row_mass", "max_weight") if _has(run, "query", c)][:1]
+    if not columns:
+        return 1.0
+    table = run.table("query", part=info.part, layer=info.layer, head=head, columns=columns)
+    return float(table.column(0)[0].as_py())
+
+
+def _heads(run: Run) -> Iterator[tuple[LayerInfo, int]]:
+    for info in run.layers:
+        for head in info.heads:
+            yield info, head
+
+
+def _has(run: Run, table: str, column: str) -> bool:
+    """Whether the run measured this column for any head."""
+    if f"{table}.parquet" not in run.meta["files"]:
+        return False
+    part, layer, head = run.heads[0]
+    return column in run.table(table, part=part, layer=layer, head=head).column_names
