@@ -77,7 +77,7 @@ def test_sharp_heads_are_those_that_position_does_not_explain(made: ModuleType, 
     weights = np.array([[made.shifted(N, 1), looks_at_two], [made.on(N, 0), made.uniform(N)]])
     run = made.make_run(tmp_path / "run", weights)
     telling = telling_heads(run)
-    assert [(head.layer, head.head) for head in telling["sharp"]][0] == (0, 1)
+    assert (telling["sharp"][0].layer, telling["sharp"][0].head) == (0, 1)
     assert (1, 0) not in [(head.layer, head.head) for head in telling["sharp"]]
     assert head_to_show(telling) == ("self", 0, 1)
 
