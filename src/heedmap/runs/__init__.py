@@ -1,0 +1,1 @@
+"""Where results live: run folders, written whole or not at all, and read without torch."""

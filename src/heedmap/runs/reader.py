@@ -1,0 +1,302 @@
+"""Opening a run: tables as Arrow, maps, and exact weights of any window, without torch and in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from heedmap.errors import InputError, RunError, UnsupportedError
+from heedmap.runs import formula
+from heedmap.runs.checks import check_folder, damaged
+from heedmap.runs.manifest import LayerInfo
+from heedmap.runs.schema import (
+    COORDINATES,
+    INPUTS,
+    MAPS,
+    TEXT,
+    TEXT_PAIR,
+    TOKENS,
+    MalformedError,
+    table_file,
+    tensor_name,
+)
+from heedmap.runs.selection import Positions, rows_of
+from heedmap.runs.tensors_file import Tensor
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from heedmap.runs.tables import TableReader
+
+Array = np.ndarray[Any, Any]
+Result = TypeVar("Result")
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """Open a run folder that heedmap wrote.
+
+    Checks run.json, the sizes of all files, and the shapes of all tensors, and reads nothing else: tables are read
+    and query and key are mapped when they are asked for.
+
+    Raises:
+        RunError: the folder is missing, unfinished, truncated, foreign, or written by a newer heedmap.
+    """
+    return Run(Path(path))
+
+
+class Run:
+    """The results of one look at a text: tokens, statistics by head, query, key and distance, maps, exact weights.
+
+    Attributes:
+        path: the folder.
+        meta: run.json, as a dictionary.
+        layers: every attention layer, as `LayerInfo`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        contents = check_folder(path)
+        self.path = path
+        self.meta: dict[str, Any] = contents.meta
+        self.layers: list[LayerInfo] = contents.layers
+        self._tensors = contents.tensors
+        self._files = contents.files
+        self._readers: dict[str, TableReader] = {}
+
+    def __repr__(self) -> str:
+        model = self.meta["model"].get("name")
+        return f"<Run {self.path}: {len(self.heads)} heads of {model}, {self.meta['text'].get('tokens')} tokens>"
+
+    @cached_property
+    def text(self) -> str:
+        """The original text, to which `start` and `end` of the tokens point."""
+        return self._text(TEXT)
+
+    @cached_property
+    def text_pair(self) -> str | None:
+        """The second text of a pair, to which tokens of segment 1 point; None where there is none."""
+        return self._text(TEXT_PAIR) if TEXT_PAIR in self._files else None
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.path / name).read_bytes().decode()
+        except (UnicodeDecodeError, OSError) as error:
+            raise damaged(self.path, f"{name} as UTF-8 text", str(error)) from error
+
+    @cached_property
+    def tokens(self) -> pa.Table:
+        """Arrow table, one row a token: `position, id, text, start, end, word, special, segment`."""
+        from heedmap.runs.tables import read_tokens
+
+        return self._reading(lambda: read_tokens(self.path / TOKENS))
+
+    @property
+    def heads(self) -> list[tuple[str, int, int]]:
+        """Every measured head as (part, layer, head)."""
+        return [(info.part, info.layer, head) for info in self.layers for head in info.heads]
+
+    def layer(self, layer: int, part: str | None = None) -> LayerInfo:
+        """One layer; `part` may be left out where the run has one part only, or one named "self".
+
+        Raises:
+            InputError: there is no such part, or no such layer in it (a layer without attention, or not looked at).
+        """
+        parts = list(dict.fromkeys(info.part for info in self.layers))
+        if part is None:
+            if len(parts) > 1 and "self" not in parts:
+                raise InputError("run.layer", expected=f"a part among {', '.join(parts)}", got="none", do="give part=")
+            part = parts[0] if len(parts) == 1 else "self"
+        have = {info.layer: info for info in self.layers if info.part == part}
+        if not have:
+            raise InputError("run.layer", expected=f"a part among {', '.join(parts)}", got=repr(part))
+        if layer not in have:
+            raise InputError(
+                "run.layer",
+                expected=f"a layer that was looked at: {_ranges(sorted(have))}",
+                got=repr(layer),
+                do="layers are counted from 0 as the model counts them; some have no attention",
+            )
+        return have[layer]
+
+    def _head(self, layer: int, head: int, part: str | None) -> tuple[LayerInfo, int]:
+        info = self.layer(layer, part)
+        if head not in info.heads:
+            raise InputError(
+                "run.layer",
+                expected=f"a head of layer {layer} that was looked at: {_ranges(info.heads)}",
+                got=repr(head),
+            )
+        return info, info.heads.index(head)
+
+    def table(
+        self,
+        name: str,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        part: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """One table as Arrow: "head", "query", "key" or "distance" (`docs/format.md` lists their columns).
+
+        Args:
+            layer, head, part: only these; only their row groups are read from the disk.
+            columns: only these columns.
+
+        Raises:
+            InputError: no such table, layer, head, part or column in this run.
+            RunError: the table is damaged.
+        """
+        if name not in COORDINATES:
+            raise InputError("run.table", expected=f"a table among {', '.join(COORDINATES)}", got=repr(name))
+        if table_file(name) not in self._files:
+            raise InputError(
+                "run.table",
+                expected="a table that this run has",
+                got=repr(name),
+                do=f"look again with statistics grouped by {name}",
+            )
+        if layer is not None:
+            info = self.layer(layer, part)
+            part = info.part
+            if head is not None:
+                self._head(layer, head, part)
+        reader = self._reader(name)
+        return self._reading(lambda: reader.read(part, layer, head, columns))
+
+    def _reader(self, name: str) -> TableReader:
+        if name not in self._readers:
+            from heedmap.runs.tables import TableReader
+
+            self._readers[name] = self._reading(lambda: TableReader(self.path / table_file(name), name))
+        return self._readers[name]
+
+    def _reading(self, read: Callable[[], Result]) -> Result:
+        try:
+            return read()
+        except MalformedError as error:
+            raise damaged(self.path, error.expected, error.got) from error
+
+    def map(self, layer: int, head: int, kind: str = "mean", *, part: str | None = None) -> Array:
+        """The pooled map of one head, float32 `[R, C]`: `mean` or `max` weight of each cell, as measured.
+
+        Cells split each axis as `numpy.array_split` does: the first n mod R hold one position more.
+
+        Raises:
+            InputError: no such layer, head or kind of map in this run.
+        """
+        info, index = self._head(layer, head, part)
+        prefix = tensor_name(info.part, info.layer, "")
+        kinds = [name.removeprefix(prefix) for name in self._tensors.get(MAPS, {}) if name.startswith(prefix)]
+        if kind not in kinds:
+            raise InputError("run.map", expected=f"a map among {', '.join(kinds) or 'none'}", got=repr(kind))
+        array = self._tensors[MAPS][prefix + kind].array
+        return np.array(array[0 if array.shape[0] == 1 else index])
+
+    def weights(
+        self, layer: int, head: int, queries: Positions = None, keys: Positions = None, *, part: str | None = None
+    ) -> Array:
+        """Exact attention weights of any window of one head, as the model used them.
+
+            weights[i, j] = exp(score[i, j] − m_i) / l_i
+
+        m and l are the row's maximum and sum over all its keys and its sink, so that a window's rows need not sum to 1.
+
+        Args:
+            layer, head: counted from 0 as the model counts them.
+            queries, keys: text positions: an integer, a slice, a range, a list or array of integers (negative ones
+                count from the end), or an array of booleans; None means all.
+            part: "self", "cross" …; may be left out where there is no doubt.
+
+        Returns:
+            float32 `[queries, keys]`, computed in float64. 0 where the mask hides the key, and in rows that may attend
+            to nothing; NaN in rows that were left out as padding.
+
+        Raises:
+            InputError: a layer, head or position that is not there.
+            RunError: the run was written without its inputs.
+            UnsupportedError: the formula has a term or a mask that the run could not describe.
+        """
+        return self._window(layer, head, queries, keys, part, "weights")
+
+    def scores(
+        self, layer: int, head: int, queries: Positions = None, keys: Positions = None, *, part: str | None = None
+    ) -> Array:
+        """Scores before the softmax: scaled, softcapped, −∞ where the mask hides. Otherwise as `weights`."""
+        return self._window(layer, head, queries, keys, part, "scores")
+
+    def raw_scores(
+        self, layer: int, head: int, queries: Positions = None, keys: Positions = None, *, part: str | None = None
+    ) -> Array:
+        """q·k alone, of hidden pairs too; needs no mask that can be described. Otherwise as `weights`."""
+        return self._window(layer, head, queries, keys, part, "raw_scores")
+
+    def _window(
+        self, layer: int, head: int, queries: Positions, keys: Positions, part: str | None, wanted: str
+    ) -> Array:
+        where = f"run.{wanted}"
+        info, index = self._head(layer, head, part)
+        inputs = self._inputs(info, where)
+        if wanted != "raw_scores":
+            _check_known(info, where)
+        rows = rows_of(queries, info.query_offset, info.query_len, where=where, name="queries")
+        columns = rows_of(keys, info.key_offset, info.key_len, where=where, name="keys")
+        key = inputs["key"].numbers((head // (info.query_heads // info.key_heads), columns)).astype(np.float64)
+        at = np.arange(info.query_len)[rows]
+        key_positions = np.arange(info.key_len)[columns] + info.key_offset
+        result = np.empty((len(at), len(key_positions)), np.float32)
+        step = max(1, formula.BLOCK_BYTES // (8 * max(1, len(key_positions))))
+        for start in range(0, len(at), step):
+            block = at[start : start + step]
+            row_max = inputs["row_max"].array[index, block]
+            row_sum = inputs["row_sum"].array[index, block]
+            values = formula.raw_scores(inputs["query"].numbers((index, block)), key)
+            if wanted != "raw_scores":
+                may = formula.allowed(info.mask, block + info.query_offset, key_positions)
+                values = formula.scores(values, info.scale, info.softcap, may)
+            if wanted == "weights":
+                values = formula.weights(values, row_max, row_sum)
+            values[np.isnan(row_sum)] = np.nan
+            with np.errstate(over="ignore"):
+                result[start : start + step] = values
+        return result
+
+    def _inputs(self, info: LayerInfo, where: str) -> dict[str, Tensor]:
+        if not info.inputs:
+            raise RunError(
+                where,
+                expected="a run with its inputs (query and key)",
+                got=f"{self.path}, written without those of {info.part} layer {info.layer}",
+                do="look at the text again without --no-inputs",
+            )
+        names = ("query", "key", "row_max", "row_sum")
+        return {name: self._tensors[INPUTS][tensor_name(info.part, info.layer, name)] for name in names}
+
+
+def _check_known(info: LayerInfo, where: str) -> None:
+    """Raise UnsupportedError where the run does not describe the whole formula."""
+    why = formula.why_opaque(info.mask)
+    if why is None and info.unknown_terms:
+        why = f"the formula has {', '.join(info.unknown_terms)}, which this heedmap does not know"
+    if why is not None:
+        raise UnsupportedError(
+            where,
+            expected=f"a formula that the run describes, for {info.part} layer {info.layer}",
+            got=why,
+            do="the pooled map and the tables are exact all the same",
+        )
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`0-5, 8`: ascending numbers in short."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(f"{start}" if start == stop else f"{start}-{stop}" for start, stop in spans)
