@@ -169,11 +169,11 @@ def sweep(
     return Found(swept.output, _measurements(task, swept, ratios, runner.NAME))
 
 
-def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...]):  # noqa: ANN202 - a module
+def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...]):
     if name == "auto":
         return next(kernel for kernel in KERNELS if kernel.unsupported(inputs, statistics) is None)
     for kernel in KERNELS:
-        if kernel.NAME == name:
+        if name == kernel.NAME:
             reason = kernel.unsupported(inputs, statistics)
             if reason is not None:
                 raise UnsupportedError("measure", expected=f"a call that kernel {name!r} supports", got=reason)

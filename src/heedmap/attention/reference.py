@@ -97,7 +97,7 @@ def _softmax(scores: Tensor, sinks: Tensor | None) -> Tensor:
 
 
 def _without_nonfinite(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with NaN and infinity replaced by 0, and where that was; 0 · NaN would otherwise reach sums and gradients."""
+    """Rows with NaN and infinity replaced by 0, and where: 0 · NaN would otherwise reach sums and gradients."""
     spoiled = ~torch.isfinite(rows)
     return rows.masked_fill(spoiled, 0), spoiled
 

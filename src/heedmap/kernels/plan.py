@@ -86,6 +86,8 @@ def _bounds(inputs: AttentionInputs, batch: int, start: int, stop: int) -> Bound
     first = inputs.key_offset
     rows = start + inputs.query_offset, stop + inputs.query_offset
     found = inputs.mask.bounds(batch, *rows, first, first + inputs.key_len)
+    if found.visit_stop == found.visit_start:
+        return Bounds(0, 1, 0, 0)  # one hidden key is visited, so that no strip is without keys
     return Bounds(
         found.visit_start - first, found.visit_stop - first, found.full_start - first, found.full_stop - first
     )

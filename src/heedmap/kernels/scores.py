@@ -52,14 +52,11 @@ def weighted_values(strip: Strip, value: Tensor | None, spoiled: Tensor | None) 
 
 
 def largest(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Largest score of each row and its lowest index, `[heads, rows]`; −∞ and 0 where there are no keys.
+    """Largest score of each row and its lowest index, `[heads, rows]`.
 
     Long rows are searched by chunks: a maximum with its index is eight times slower than a maximum alone.
     """
     keys = scores.shape[-1]
-    if keys == 0:
-        shape = scores.shape[:-1]
-        return scores.new_full(shape, -torch.inf), torch.zeros(shape, dtype=torch.int64, device=scores.device)
     if keys < 8 * CHUNK:
         best = scores.max(-1)
         return best.values, best.indices

@@ -47,7 +47,7 @@ def sweep(task: Task) -> Swept:
             if output is None and valid is not None and not bool(valid.any()):
                 continue
             strip = _strip(inputs, block, room, valid)
-            if output is not None and strip.keys:
+            if output is not None:
                 rows = output[block.batch, block.head_start : block.head_stop, block.row_start : block.row_stop]
                 rows.copy_(weighted_values(strip, room.value, room.spoiled_values))
             if valid is not None:

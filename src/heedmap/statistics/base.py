@@ -113,8 +113,6 @@ class GroupStatistic(Statistic):
         return torch.float64 if self.reduction == "sum" else inputs.compute_dtype
 
     def update(self, state: Tensor, strip: Strip, grid: Grid) -> None:
-        if strip.keys == 0:
-            return
         heads = state[strip.batch, strip.head_start : strip.head_stop]
         if self.axis == "distance":
             self._by_distance(heads, strip)

@@ -1,4 +1,4 @@
-"""How many pairs each sum runs over: padding, windows and packing change it, so that a share can name its denominator."""
+"""How many pairs each sum runs over (padding, windows and packing change it): the denominators of shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole n×n table in float64, from the textbook form: what definitions of statistics are written over."""
+"""The whole n×n table from the textbook form: what definitions of statistics are written over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from heedmap.attention.reference import dense_attention
 
 @dataclass(frozen=True)
 class Dense:
-    """Weights and what they came from, `[batch, heads, query, key]` in float64; rows that are left out hold 0."""
+    """Weights and what they came from, `[batch, heads, query, key]`; rows that are left out hold 0.
+
+    In float64 it is the oracle; in float32 the plain implementation whose error is the measure of every kernel's.
+    """
 
     inputs: AttentionInputs
     scores: Tensor
@@ -31,24 +34,24 @@ class Dense:
     """Query position - key position, `[query, key]`."""
 
     @classmethod
-    def of(cls, inputs: AttentionInputs) -> Dense:
+    def of(cls, inputs: AttentionInputs, dtype: torch.dtype = torch.float64) -> Dense:
         repeat = inputs.query_heads // inputs.key_heads
-        query = inputs.query.double()
-        key = inputs.key.double().repeat_interleave(repeat, dim=1)
-        value = torch.zeros_like(key) if inputs.value is None else inputs.value.double().repeat_interleave(repeat, 1)
+        query = inputs.query.to(dtype)
+        key = inputs.key.to(dtype).repeat_interleave(repeat, dim=1)
+        value = torch.zeros_like(key) if inputs.value is None else inputs.value.to(dtype).repeat_interleave(repeat, 1)
         device = query.device
         q_at = torch.arange(inputs.query_len, device=device) + inputs.query_offset
         k_at = torch.arange(inputs.key_len, device=device) + inputs.key_offset
         shape = (inputs.query_heads, inputs.query_len, inputs.key_len)
         allowed = torch.ones(inputs.batch, *shape, dtype=torch.bool, device=device)
-        additive = torch.zeros(inputs.batch, *shape, dtype=torch.float64, device=device)
+        additive = torch.zeros(inputs.batch, *shape, dtype=dtype, device=device)
         if inputs.mask is not None:
             for batch in range(inputs.batch):
                 allowed[batch] = inputs.mask.allowed(batch, q_at, k_at).expand(shape)
                 bias = inputs.mask.bias(batch, q_at, k_at)
                 if bias is not None:
-                    additive[batch] = bias.double()
-        sinks = None if inputs.sinks is None else inputs.sinks.double()
+                    additive[batch] = bias.to(dtype)
+        sinks = None if inputs.sinks is None else inputs.sinks.to(dtype)
         output, weights = dense_attention(
             query, key, value, allowed, additive, scale=inputs.scale, softcap=inputs.softcap, sinks=sinks
         )
@@ -75,10 +78,10 @@ class Dense:
 
     @property
     def logits(self) -> Tensor:
-        """All that the softmax runs over: the scores and, with sinks, one more column `[batch, heads, query, key + 1]`."""
+        """All that the softmax runs over, `[batch, heads, query, key]`: the scores and, with sinks, one more column."""
         if self.inputs.sinks is None:
             return self.scores
-        column = self.inputs.sinks.double()[None, :, None, None].expand(*self.scores.shape[:3], 1)
+        column = self.inputs.sinks.to(self.scores.dtype)[None, :, None, None].expand(*self.scores.shape[:3], 1)
         return torch.cat([self.scores, column], dim=-1)
 
     def left_out(self, rows: Tensor, missing: float = float("nan")) -> Tensor:

@@ -22,7 +22,7 @@ class Entropy(RowStatistic):
     def term(self, strip: Strip) -> Tensor:
         entropy = strip.row_sum.log() + strip.surprise
         if strip.sink is not None:
-            share = strip.sink.exp() / strip.row_sum
+            share = strip.sink_weight
             entropy = entropy - torch.where(share > 0, share * strip.sink, 0)
         return entropy.masked_fill(strip.row_sum == 0, 0).clamp_min_(0)
 

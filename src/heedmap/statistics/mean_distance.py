@@ -8,7 +8,7 @@ from heedmap.statistics.strip import Strip
 
 
 class MeanDistance(RowStatistic):
-    """How far back a query looks on average; negative where it looks ahead. With sinks it is not divided by row mass."""
+    """How far back a query looks on average; negative where it looks ahead. Sinks: not divided by the row mass."""
 
     name = "mean_distance"
     unit = "tokens"

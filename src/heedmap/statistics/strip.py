@@ -16,7 +16,7 @@ GONE = -30_000.0
 
 @dataclass(frozen=True)
 class Segment:
-    """Keys `[start, stop)` of a strip in which some pairs are hidden; `allowed` is `[heads or 1, rows, stop - start]`."""
+    """Keys `[start, stop)` with hidden pairs; `allowed` is bool `[heads or 1, rows, stop - start]`."""
 
     start: int
     stop: int
@@ -94,8 +94,6 @@ class Strip:
     @cached_property
     def max_weight(self) -> Tensor:
         """Weight of the top key, `[heads, rows]`."""
-        if self.keys == 0:
-            return torch.zeros_like(self.row_max)
         return self.weights.gather(-1, self.top[..., None])[..., 0]
 
     @cached_property
@@ -115,8 +113,6 @@ class Strip:
         The top key is kept apart because 1 - w and the softmax's Jacobian lose all digits to cancellation when one
         weight is near 1.
         """
-        if self.keys == 0:
-            return (torch.zeros_like(self.row_max),) * 3
         index = self.top[..., None]
         self.weights.scatter_(-1, index, 0.0)
         squares = torch.mul(self.weights, self.weights, out=self.scratch)
@@ -130,11 +126,16 @@ class Strip:
         return self.moments[0] + self.max_weight
 
     @cached_property
+    def sink_weight(self) -> Tensor:
+        """The sink's share, `[heads, rows]`; 0 without."""
+        if self.sink is None:
+            return torch.zeros_like(self.row_sum)
+        return self.sink.exp() / torch.where(self.row_sum == 0, 1, self.row_sum)
+
+    @cached_property
     def rest(self) -> Tensor:
         """1 - the top weight, summed from the other keys and the sink, `[heads, rows]`."""
-        if self.sink is None:
-            return self.moments[0]
-        return self.moments[0] + self.sink.exp() / self.row_sum
+        return self.moments[0] + self.sink_weight
 
     @cached_property
     def mean_distance(self) -> Tensor:

@@ -78,7 +78,7 @@ class Chunked(Mask):
     """Where the first chunk starts, one for all batch items or one each (left padding shifts it)."""
 
     def _start(self, batch: int) -> int:
-        return self.start[batch] if len(self.start) > 1 else self.start[0]
+        return self.start[batch % len(self.start)]
 
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
         start = self._start(batch)
@@ -111,7 +111,7 @@ class Prefix(Mask):
     length: tuple[int, ...]
 
     def _length(self, batch: int) -> int:
-        return self.length[batch] if len(self.length) > 1 else self.length[0]
+        return self.length[batch % len(self.length)]
 
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
         return (key_positions < self._length(batch))[None, :]
