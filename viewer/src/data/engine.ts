@@ -1,0 +1,283 @@
+/** Everything that reads or computes, behind one object that runs in a Web Worker or, where none may start, on the page. */
+import { whyOpaque } from './masks'
+import { parseMeta, type HeadId, type Layer, type Meta, type Opened, type Tokens } from './run'
+import { TensorFile } from './safetensors'
+import { LeftOutError, RunError, type Source } from './source'
+import { TableFile, type Columns } from './tables'
+import { finish, rawScores, windowOf, type Keys, type Pool, type Rows, type What } from './weights'
+
+export interface Grid {
+  rows: number
+  keys: number
+  values: Float32Array<ArrayBuffer>
+}
+
+export interface WindowSpec extends HeadId {
+  what: What
+  /** Row and key indices of the head's matrix, ends exclusive. */
+  queryStart: number
+  queryEnd: number
+  keyStart: number
+  keyEnd: number
+  outRows: number
+  outKeys: number
+  pool: Pool
+}
+
+export interface RowOf {
+  raw: Float64Array
+  scores: Float64Array
+  weights: Float64Array
+}
+
+export interface Products {
+  query: Float64Array
+  key: Float64Array
+}
+
+const WHOLE_TENSOR = 16 * 2 ** 20
+const CACHE = 128 * 2 ** 20
+
+export class Engine {
+  private meta!: Meta
+  private layers = new Map<string, Layer>()
+  private tables = new Map<string, Promise<TableFile>>()
+  private tensors = new Map<string, Promise<TensorFile>>()
+  private cache = new Map<string, { values: Promise<Float32Array | Float64Array>; bytes: number }>()
+
+  /** `pause` lets other work in between: it resolves when this computation may go on, and rejects when it must stop. */
+  constructor(
+    private readonly source: Source,
+    private readonly pause: (ticket: number) => Promise<void> | void = () => undefined,
+  ) {}
+
+  async open(): Promise<Opened> {
+    this.meta = parseMeta(await this.text('run.json'))
+    for (const layer of this.meta.layers) this.layers.set(`${layer.part} ${layer.layer}`, layer)
+    const pair = 'text_pair.txt' in this.meta.files
+    const [text, textPair, tokens, head] = await Promise.all([
+      this.text('text.txt'),
+      pair ? this.text('text_pair.txt') : null,
+      this.table('tokens.parquet').then((table) => table.all()),
+      this.table('head.parquet').then((table) => table.all()),
+    ])
+    return { meta: this.meta, text, textPair, tokens: asTokens(tokens), ...asHeads(head) }
+  }
+
+  /** Where this head's exact weights cannot be computed: the reason; null where they can. */
+  async whyNotExact(id: HeadId): Promise<string | null> {
+    const layer = this.layer(id)
+    if (!layer.inputs) return 'this run was written without query and key (--no-inputs)'
+    const why = whyOpaque(layer.mask)
+    if (why !== null) return why
+    if (layer.requires?.length) return `the formula has ${layer.requires.join(', ')}, which this viewer does not know`
+    try {
+      await this.values(layer, 'row_sum', layer.heads.indexOf(id.head) * layer.query_len, 1)
+      return null
+    } catch (error) {
+      if (error instanceof LeftOutError) return error.message
+      throw error
+    }
+  }
+
+  async columns(table: 'query' | 'key' | 'distance', id: HeadId): Promise<Columns | null> {
+    const name = `${table}.parquet`
+    if (!(name in this.meta.files)) return null
+    return (await this.table(name)).head(id.part, id.layer, id.head)
+  }
+
+  /** A pooled map as the run holds it, null where it has none. */
+  async map(id: HeadId, kind: Pool): Promise<Grid | null> {
+    const layer = this.layer(id)
+    if (!('maps.safetensors' in this.meta.files)) return null
+    const file = await this.tensorFile('maps.safetensors')
+    const name = `${id.part}.${id.layer}.${kind}`
+    if (!file.has(name)) return null
+    const [, rows, keys] = file.get(name).shape
+    const size = rows * keys
+    const values = await file.values(name, layer.heads.indexOf(id.head) * size, size)
+    return { rows, keys, values: new Float32Array(values) }
+  }
+
+  /** Every head's map at 64×64, from a file that is derived from the run: bytes 0…255 of the square root of w / top. */
+  async thumbnails(): Promise<{ id: HeadId; rows: number; keys: number; values: Uint8Array; top: number }[]> {
+    const file = await this.tensorFile('derived/thumbnails.safetensors')
+    const found = []
+    for (const layer of this.meta.layers) {
+      const name = `${layer.part}.${layer.layer}`
+      if (!file.has(name)) continue
+      const [heads, rows, keys] = file.get(name).shape
+      const [values, tops] = await Promise.all([
+        file.values(name, 0, heads * rows * keys),
+        file.values(`${name}.top`, 0, heads),
+      ])
+      for (let i = 0; i < heads; i++) {
+        const at = i * rows * keys
+        const one = (values as Uint8Array).slice(at, at + rows * keys)
+        found.push({ id: { part: layer.part, layer: layer.layer, head: layer.heads[i] }, rows, keys, values: one, top: tops[i] })
+      }
+    }
+    return found
+  }
+
+  /** What each head does, derived from the run in Python; null where the source does not offer it. */
+  async telling(): Promise<{ scores: Record<string, (number | null)[]>; kinds: Record<string, string>; show: [string, number, number] | null } | null> {
+    return JSON.parse(await this.text('derived/heads.json'))
+  }
+
+  async window(spec: WindowSpec, ticket: number): Promise<Grid> {
+    const layer = this.layer(spec)
+    const [rows, keys] = await Promise.all([
+      this.rows(layer, spec.head, spec.queryStart, spec.queryEnd),
+      this.keys(layer, spec.head, spec.keyStart, spec.keyEnd),
+    ])
+    const count = spec.queryEnd - spec.queryStart
+    const values = await windowOf(layer, rows, count, keys, layer.head_dim, spec, () => this.pause(ticket))
+    return { rows: Math.min(spec.outRows, count), keys: Math.min(spec.outKeys, keys.count), values }
+  }
+
+  /** One query's whole row: raw scores q·k, scores and weights. */
+  async row(id: HeadId, query: number): Promise<RowOf> {
+    const layer = this.layer(id)
+    const [rows, keys] = await Promise.all([
+      this.rows(layer, id.head, query, query + 1),
+      this.keys(layer, id.head, 0, layer.key_len),
+    ])
+    const raw = new Float64Array(keys.count)
+    rawScores(rows, 0, 1, keys, layer.head_dim, raw)
+    const scores = raw.slice()
+    const weights = raw.slice()
+    finish('raw', layer, rows, 0, 1, keys, raw)
+    finish('scores', layer, rows, 0, 1, keys, scores)
+    finish('weights', layer, rows, 0, 1, keys, weights)
+    return { raw, scores, weights }
+  }
+
+  /** The vectors of one pair. */
+  async pair(id: HeadId, query: number, key: number): Promise<Products> {
+    const layer = this.layer(id)
+    const [rows, keys] = await Promise.all([
+      this.rows(layer, id.head, query, query + 1),
+      this.keys(layer, id.head, key, key + 1),
+    ])
+    return {
+      query: Float64Array.from(rows.query.subarray(0, layer.head_dim)),
+      key: Float64Array.from(keys.key.subarray(0, layer.head_dim)),
+    }
+  }
+
+  private layer(id: HeadId): Layer {
+    const layer = this.layers.get(`${id.part} ${id.layer}`)
+    if (!layer || !layer.heads.includes(id.head)) throw new RunError(`this run has no head ${id.part} ${id.layer}.${id.head}`)
+    return layer
+  }
+
+  private async rows(layer: Layer, head: number, start: number, end: number): Promise<Rows> {
+    const at = layer.heads.indexOf(head) * layer.query_len + start
+    const dim = layer.head_dim
+    const count = end - start
+    const [query, rowMax, rowSum] = await Promise.all([
+      this.part(layer, 'query', head, at * dim, count * dim, layer.query_len * dim),
+      this.part(layer, 'row_max', head, at, count, layer.query_len),
+      this.part(layer, 'row_sum', head, at, count, layer.query_len),
+    ])
+    return { query, rowMax: rowMax as Float32Array, rowSum: rowSum as Float32Array, position: start + layer.query_offset }
+  }
+
+  private async keys(layer: Layer, head: number, start: number, end: number): Promise<Keys> {
+    const keyHead = Math.floor(head / (layer.query_heads / layer.key_heads))
+    const dim = layer.head_dim
+    const at = (keyHead * layer.key_len + start) * dim
+    const key = await this.part(layer, 'key', keyHead, at, (end - start) * dim, layer.key_len * dim)
+    return { key, position: start + layer.key_offset, count: end - start }
+  }
+
+  /** A range of values within one head's share of a tensor; a small share is read whole once and kept. */
+  private async part(
+    layer: Layer,
+    what: string,
+    head: number,
+    offset: number,
+    count: number,
+    share: number,
+  ): Promise<Float32Array | Float64Array> {
+    if (share * 4 > WHOLE_TENSOR) return this.values(layer, what, offset, count)
+    const first = Math.floor(offset / share) * share
+    const name = `${layer.part} ${layer.layer} ${what} ${head}`
+    let kept = this.cache.get(name)
+    if (!kept) {
+      kept = { values: this.values(layer, what, first, share), bytes: share * 4 }
+      kept.values.catch(() => this.cache.delete(name))
+    } else this.cache.delete(name)
+    this.cache.set(name, kept)
+    this.forget()
+    return (await kept.values).subarray(offset - first, offset - first + count)
+  }
+
+  private forget(): void {
+    let total = 0
+    for (const entry of this.cache.values()) total += entry.bytes
+    for (const [name, entry] of this.cache) {
+      if (total <= CACHE) return
+      this.cache.delete(name)
+      total -= entry.bytes
+    }
+  }
+
+  private async values(layer: Layer, what: string, offset: number, count: number): Promise<Float32Array | Float64Array> {
+    const file = await this.tensorFile('inputs.safetensors')
+    return (await file.values(`${layer.part}.${layer.layer}.${what}`, offset, count)) as Float32Array
+  }
+
+  private tensorFile(path: string): Promise<TensorFile> {
+    return once(this.tensors, path, () => TensorFile.open(this.source, path))
+  }
+
+  private table(path: string): Promise<TableFile> {
+    const entry = this.meta.files[path]
+    if (!entry) return Promise.reject(new RunError(`run.json lists no ${path}`))
+    return once(this.tables, path, () => TableFile.open(this.source, path, entry.bytes))
+  }
+
+  private async text(path: string): Promise<string> {
+    return new TextDecoder().decode(await this.source.read(path, 0, null))
+  }
+}
+
+function once<T>(made: Map<string, Promise<T>>, name: string, make: () => Promise<T>): Promise<T> {
+  let promise = made.get(name)
+  if (!promise) {
+    promise = make()
+    made.set(name, promise)
+    promise.catch(() => made.delete(name))
+  }
+  return promise
+}
+
+function asTokens(columns: Columns): Tokens {
+  const position = columns.position as Float64Array
+  const count = position.length
+  return {
+    count,
+    position,
+    label: columns.text as string[],
+    start: columns.start as Float64Array,
+    end: columns.end as Float64Array,
+    special: columns.special as unknown as boolean[],
+    segment: columns.segment as Float64Array,
+    word: columns.word as Float64Array,
+    sequence: (columns.sequence as string[] | undefined) ?? new Array<string>(count).fill('text'),
+  }
+}
+
+function asHeads(columns: Columns): { headTable: Record<string, Float64Array>; heads: HeadId[] } {
+  const part = columns.part as string[]
+  const layer = columns.layer as Float64Array
+  const head = columns.head as Float64Array
+  const headTable: Record<string, Float64Array> = {}
+  for (const [name, values] of Object.entries(columns)) {
+    if (values instanceof Float64Array && name !== 'layer' && name !== 'head') headTable[name] = values
+  }
+  const heads = part.map((name, i) => ({ part: name, layer: layer[i], head: head[i] }))
+  return { headTable, heads }
+}
