@@ -29,12 +29,14 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "Run": ("heedmap.runs.reader", "Run"),
     "open_run": ("heedmap.runs.reader", "open_run"),
     "HeedmapError": ("heedmap.errors", "HeedmapError"),
+    "HeedmapWarning": ("heedmap.errors", "HeedmapWarning"),
 }
 
 __all__ = [
     "Attended",
     "AttentionInputs",
     "HeedmapError",
+    "HeedmapWarning",
     "Measurements",
     "MultiHeadSelfAttention",
     "Run",
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from heedmap.attention.reference import scaled_dot_product_attention
     from heedmap.capture.look import look
     from heedmap.capture.watch import watch
-    from heedmap.errors import HeedmapError
+    from heedmap.errors import HeedmapError, HeedmapWarning
     from heedmap.measure import Attended, attend, measure
     from heedmap.measurements import Measurements
     from heedmap.runs.reader import Run, open_run

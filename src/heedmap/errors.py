@@ -53,3 +53,7 @@ class StorageError(HeedmapError, OSError):
 
     def __str__(self) -> str:
         return HeedmapError.__str__(self)  # OSError would print its errno form
+
+
+class HeedmapWarning(UserWarning):
+    """Something the user should know about, which does not stop the work; its text is one line."""

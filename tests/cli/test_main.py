@@ -215,6 +215,20 @@ def test_the_exit_code_tells_when_even_stderr_is_lost() -> None:
     assert result.returncode == 2
 
 
+def test_a_warning_of_ours_is_one_line_and_others_keep_their_place() -> None:
+    result = run("""
+        import warnings
+        from heedmap.errors import HeedmapWarning
+        warnings.warn("the text begins twice", HeedmapWarning)
+        warnings.warn("not ours")
+        print("done")
+    """)
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    ours, *others = result.stderr.splitlines()
+    assert ours == "warning: the text begins twice"
+    assert "UserWarning: not ours" in others[0]
+
+
 def test_a_terminal_without_the_letters_shows_question_marks() -> None:
     result = run("print('it → cat')", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert (result.returncode, result.stdout, result.stderr) == (0, "it ? cat\n", "")

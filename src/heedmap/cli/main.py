@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
@@ -73,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal without "→" shows "?", not a traceback
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _invoke(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = _invoke(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a failure can be told, and not while Python shuts down
         return code
@@ -100,6 +103,21 @@ def _invoke(arguments: list[str]) -> int:
     except click.exceptions.Exit as stop:  # --help, --version, or a command's own exit code
         return stop.exit_code
     return 0
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Our own warnings are for the reader of the terminal: a line, without the place in the code."""
+    if category.__module__.partition(".")[0] == "heedmap":
+        click.echo(f"warning: {message}", err=True)
+    else:
+        click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
 
 def _fail(line: str, code: int = EXIT_ERROR) -> int:
