@@ -1,0 +1,227 @@
+"""One `watch`: what it measures, what it has seen of the current forward pass, and how the model was before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from heedmap.attention.inputs import AttentionInputs
+from heedmap.capture.formula import Formula
+from heedmap.capture.layers import Numbers, Site, sites_of
+from heedmap.capture.lazy_mask import LazyMask
+from heedmap.capture.selection import Selection
+from heedmap.errors import InputError, UnsupportedError
+from heedmap.measurements import Measurements
+
+NAME = "heedmap"
+"""Our name in transformers' attention and mask interfaces; names with `flash`, `sdpa` or `/` change what models do."""
+
+_ELSEWHERE = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "context", "vision_hidden_states")
+_KEYS = {"key": "query", "keys": "queries"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One attention call of one module.
+
+    Attributes:
+        module: the module's name in the model.
+        layer, part: where it stands; a part is one stack of layers (`self` where there is only one; `encoder`,
+            `decoder`, `cross`, `text`, `vision` …).
+        measurements: statistics, one row of the head axis for each of `heads`.
+        formula: scale, softcap, sinks, masks and positions, as plain data.
+        inputs: query and key of all heads, where inputs are kept.
+        heads: the query heads that were measured, counted from 0.
+        forward: which forward pass inside `watch` this call belongs to, counted from 0.
+    """
+
+    module: str
+    layer: int
+    part: str
+    measurements: Measurements
+    formula: Formula
+    inputs: AttentionInputs | None
+    heads: list[int]
+    forward: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one call stands, and whether it attends to another text than its own."""
+
+    site: Site
+    part: str
+    layer: int
+    cross: bool
+    forward: int
+
+
+class Session:
+    """The state of one `watch`; `heedmap.capture.interface` reports every attention call to it."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        selection: Selection,
+        statistics: Any,
+        keep_inputs: bool,
+        sink: Callable[[Call], None],
+        compute: Callable[[Any, Session, Place], Tensor] | None = None,
+    ) -> None:
+        self.model = model
+        self.selection = selection
+        self.statistics = statistics
+        self.keep_inputs = keep_inputs
+        self.compute = compute
+        """Computes the output of every call in place of measuring; for the self-check."""
+        self._sink = sink
+        self.sites = sites_of(model)
+        if not self.sites:
+            raise unwatchable(model, "has no attention that goes through transformers' interface")
+        selection.check(self._possible_layers())
+        self.calls = 0
+        self.pairs = 0
+        """Weights of all heads of all calls: what a model that returns them would hold at once."""
+        self.layers_seen: set[int] = set()
+        self._rows: tuple[int, int, Tensor | None] | None = None  # of the last call that attended to its own text
+        self._numbers = Numbers(self.sites)
+        self._hooks: list[Any] = []
+        self._depth = 0
+        self._forward = -1
+        self._runs: dict[int, int] = {}
+        self._within: dict[int, int] = {}
+        self._elsewhere: dict[int, bool] = {}
+
+    def _possible_layers(self) -> set[int]:
+        numbers = {site.number for site in self.sites.values()}
+        if all(site.certain for site in self.sites.values()):
+            return numbers
+        counted = getattr(getattr(self.model, "config", None), "num_hidden_layers", 0)
+        return numbers | set(range(max(len(self.sites), counted if isinstance(counted, int) else 0)))
+
+    # --- following forward passes -----------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Watch forward passes begin and end, and attention modules being run."""
+        for module in self.model.modules():
+            if isinstance(module, PreTrainedModel) or module is self.model:
+                self._hooks.append(module.register_forward_pre_hook(self._begin))
+                self._hooks.append(module.register_forward_hook(self._end, always_call=True))
+            if id(module) in self.sites:
+                names = list(inspect.signature(type(module).forward).parameters)[1:]
+                self._hooks.append(module.register_forward_pre_hook(_Runs(self, names), with_kwargs=True))
+
+    def unfollow(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def _begin(self, module: nn.Module, args: Any) -> None:
+        if in_backward():
+            return
+        if self._depth == 0:
+            self._new_pass()
+        self._depth += 1
+
+    def _end(self, module: nn.Module, args: Any, output: Any) -> None:
+        if not in_backward():
+            self._depth = max(0, self._depth - 1)
+
+    def _new_pass(self) -> None:
+        self._forward += 1
+        self._runs.clear()
+        self._rows = None
+
+    def run(self, module: nn.Module, given: dict[str, Any]) -> None:
+        """An attention module begins to run with these arguments."""
+        if in_backward():
+            return
+        if self._depth == 0:  # the module is called by itself
+            self._new_pass()
+        self._runs[id(module)] = self._runs.get(id(module), 0) + 1
+        self._within[id(module)] = 0
+        self._elsewhere[id(module)] = _looks_elsewhere(module, given)
+
+    def place(self, module: nn.Module, query: Tensor, key: Tensor) -> Place:
+        """Count a call and say where it stands."""
+        self.calls += 1
+        self.pairs += query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2]
+        run, call = max(0, self._runs.get(id(module), 0) - 1), self._within.get(id(module), 0)
+        self._within[id(module)] = call + 1
+        cross = self._elsewhere.get(id(module), False)
+        part, layer = self._numbers.of(module, cross=cross, run=run, call=call)
+        return Place(self.sites[id(module)], part, layer, cross, max(0, self._forward))
+
+    def note_rows(self, place: Place, mask: Any, batch: int, length: int) -> None:
+        """Remember which rows of a text are padding: only its attention to itself is told."""
+        if not place.cross:
+            self._rows = (batch, length, mask.real_queries() if isinstance(mask, LazyMask) else None)
+
+    def real_rows(self, batch: int, length: int) -> Tensor | None:
+        """Which rows of a cross-attention are no padding: those of the same text's attention to itself before it."""
+        if self._rows is None or self._rows[:2] != (batch, length):
+            return None
+        return self._rows[2]
+
+    def report(self, call: Call) -> None:
+        """Hand a measured call to whoever watches."""
+        self.report_layer(call.layer)
+        self._sink(call)
+
+    def report_layer(self, layer: int) -> None:
+        """Note that a layer ran."""
+        self.layers_seen.add(layer)
+
+    def check_seen(self) -> None:
+        """Raise where no attention call, or none of a layer that was asked for, reached us."""
+        if self.calls == 0:
+            what = "attends by its own code" if self._forward >= 0 else "was not run inside watch"
+            raise unwatchable(self.model, f"{what}: heedmap's attention function was called 0 times")
+        missing = sorted((self.selection.layers or frozenset()) - self.layers_seen)
+        if missing:
+            raise InputError(
+                "watch",
+                expected="every layer asked for to run inside watch",
+                got=f"no attention call of layer {missing[0]}",
+            )
+
+
+class _Runs:
+    """The hook that tells a session about one attention module's runs."""
+
+    def __init__(self, session: Session, names: list[str]) -> None:
+        self._session = session
+        self._names = names
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._session.run(module, dict(zip(self._names, args, strict=False)) | kwargs)
+
+
+def _looks_elsewhere(module: nn.Module, given: dict[str, Any]) -> bool:
+    """Whether a module attends to another text: keys from an encoder, or key states that are not the query states."""
+    if any(given.get(name) is not None for name in _ELSEWHERE):
+        return True
+    if getattr(module, "is_cross_attention", False) is True or "CrossAttention" in type(module).__name__:
+        return True
+    return any(given.get(key) is not None and given.get(key) is not given.get(query) for key, query in _KEYS.items())
+
+
+def in_backward() -> bool:
+    """Whether autograd is at work, where gradient checkpointing runs a forward pass again."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def unwatchable(model: nn.Module, why: str) -> UnsupportedError:
+    """The refusal of a model, by name, with the way out."""
+    return UnsupportedError(
+        "watch",
+        expected="a model that attends through transformers' attention interface",
+        got=f"{type(model).__name__}, which {why}",
+        do="load it with attn_implementation='eager' and use output_attentions=True, or watch another model",
+    )
