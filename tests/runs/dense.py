@@ -178,11 +178,15 @@ def _measure(
     total = np.array([[counted[:, r][:, :, c].sum((1, 2)) for r, c in row] for row in cells]).transpose(2, 0, 1)
     largest = np.array([[counted[:, r][:, :, c].max((1, 2)) for r, c in row] for row in cells]).transpose(2, 0, 1)
     by_cell = ("batch", "head", "query_cell", "key_cell")
-    mean = (total / np.maximum(area, 1))[None].astype(np.float32)
-    quantities["map_mean"] = Quantity(mean, by_cell, "cell", "weight", "sum")
+    quantities["map_sum"] = Quantity(total[None], by_cell, "cell", "weight", "sum")
     quantities["map_max"] = Quantity(largest[None].astype(number), by_cell, "cell", "weight", "max")
     quantities["map_area"] = Quantity(area[None, None], by_cell, "cell", "pairs", "fixed")
-    ratios = {"received_mean": Ratio("received", "rows_that_may_see", "weight")}
+    ratios = {
+        "received_mean": Ratio("received", "rows_that_may_see", "weight"),
+        "map_mean": Ratio("map_sum", "map_area", "weight"),
+    }
+    if not cross:
+        ratios["distance_mean"] = Ratio("distance_profile", "distance_pairs", "weight")
     return Measurements(quantities, ratios, "dense", ((0, len(q_at)),))
 
 

@@ -104,11 +104,11 @@ def test_a_table_is_read_by_row_group(two_layers: Run) -> None:
 def test_maps_come_back(two_layers: Run, dense: ModuleType) -> None:
     measured = dense.make_layer(dense.CAUSAL, lambda q, k: k <= q, layer=3, seed=3).measurements
     for kind in ("mean", "max"):
-        np.testing.assert_array_equal(two_layers.map(3, 1, kind), measured[f"map_{kind}"][0, 1])
+        np.testing.assert_allclose(two_layers.map(3, 1, kind), measured[f"map_{kind}"][0, 1], rtol=1e-7)
     area = two_layers.map(3, 1, "area")
     np.testing.assert_array_equal(area, measured["map_area"][0, 0])
     assert (area.dtype, int(area.sum())) == (np.int32, 144)
-    with pytest.raises(InputError, match=r"expected a map among area, max, mean|expected a map among mean, max, area"):
+    with pytest.raises(InputError, match="expected a map among max, area, mean, got 'median'"):
         two_layers.map(3, 1, "median")
 
 

@@ -9,18 +9,25 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from heedmap.runs import tensors_file
 from heedmap.runs.schema import MalformedError
 from heedmap.runs.tensors_file import TensorFileWriter, numbers, open_tensors
 
 
+@pytest.mark.parametrize("small", [0, 2**20])
 @pytest.mark.parametrize("reserved", [64, 4096, 64 * 1024])
-def test_a_header_larger_than_its_room_is_made_to_fit(reserved: int, tmp_path: Path) -> None:
+def test_a_header_larger_or_smaller_than_its_room_is_made_to_fit(
+    reserved: int, small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensors_file, "SMALL", small)
     arrays = {f"self.{index}.query": np.arange(index * 3, dtype=np.float32).reshape(index, 3) for index in range(40)}
     writer = TensorFileWriter(tmp_path / "file.safetensors", reserved)
     for name, array in arrays.items():
         writer.write(name, array)
     writer.close()
     assert [item.name for item in tmp_path.iterdir()] == ["file.safetensors"]
+    size = (tmp_path / "file.safetensors").stat().st_size
+    assert size - sum(array.nbytes for array in arrays.values()) < (64 * 1024 + 1 if small == 0 else 5000)
     read = open_tensors(tmp_path / "file.safetensors")
     with safe_open(tmp_path / "file.safetensors", "np") as file:
         assert set(file.keys()) == set(read) == set(arrays)

@@ -8,7 +8,7 @@ import numpy as np
 
 from heedmap.measurements import Measurements
 from heedmap.runs.manifest import LayerInfo
-from heedmap.runs.schema import NOT_AVERAGED, SUMS, MalformedError
+from heedmap.runs.schema import NOT_AVERAGED, NOT_STORED, SUMS, MalformedError
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
@@ -23,7 +23,7 @@ class LayerColumns:
         self._by_axis: dict[str, Columns] = {"query": {}, "key": {}, "distance": {}, "cell": {}}
         sizes = {"query": (info.query_len,), "key": (info.key_len,)}
         for name in measurements:
-            if name in ("row_valid", "distances"):
+            if name in NOT_STORED:
                 continue
             quantity = measurements.quantity(name)
             values = self._one_text(name, quantity.values)
@@ -83,14 +83,9 @@ class LayerColumns:
         columns = self._of("distance", index)
         if not columns or self._distances is None:
             return {}
-        pairs = columns.get("distance_pairs")
-        if pairs is None:
-            return {"distance": self._distances} | columns
-        some = pairs > 0
-        columns = {"distance": self._distances[some]} | {name: values[some] for name, values in columns.items()}
-        if "distance_profile" in columns:
-            columns["distance_mean"] = columns["distance_profile"] / columns["distance_pairs"]
-        return columns
+        columns = {"distance": self._distances} | columns
+        some = columns["distance_pairs"] > 0 if "distance_pairs" in columns else slice(None)
+        return {name: values[some] for name, values in columns.items()}
 
     def head(self, index: int) -> dict[str, int | float]:
         """The head's row of the head table: counts of rows, and means over the rows that may attend to something."""

@@ -40,6 +40,9 @@ SUMS = frozenset({"received", "distance_profile"})
 NOT_AVERAGED = frozenset({"row_max", "row_sum", "logsumexp"})
 """Float statistics of a query row whose mean over rows says nothing and is not in `head.parquet`."""
 
+NOT_STORED = frozenset({"row_valid", "distances", "map_sum"})
+"""Measurements that the tables and maps hold in another form: as rows, as a coordinate, as mean and area."""
+
 TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I32": "<i4"}
 """safetensors type → NumPy type; bfloat16 has no NumPy type and is read through its 16 bits."""
 

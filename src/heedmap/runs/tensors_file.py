@@ -22,6 +22,9 @@ from heedmap.runs.schema import TENSOR_TYPES, WIDER, MalformedError, short
 RESERVED = 64 * 2**10
 """Bytes kept for the length field and the header: about 600 tensors. A longer header costs one copy of the file."""
 
+SMALL = 16 * 2**20
+"""Files with less data than this are copied behind a header of exact size: no room is wasted in small runs."""
+
 LONGEST_HEADER = 100_000_000
 """The limit that the safetensors library itself sets."""
 
@@ -55,12 +58,12 @@ class TensorFileWriter:
 
     def close(self) -> None:
         """Write the header and flush the file to the disk."""
-        header = _header_bytes(self._header, self._reserved)
-        if header is None:
-            self._make_room()
-            header = _header_bytes(self._header, self._reserved) or b""
+        text = json.dumps(self._header, separators=(",", ":")).encode()
+        needed = 8 * math.ceil((8 + len(text)) / 8)
+        if needed > self._reserved or (needed < self._reserved and self._end < SMALL):
+            self._move_data(needed)
         self._file.seek(0)
-        self._file.write(header)
+        self._file.write((self._reserved - 8).to_bytes(8, "little") + text.ljust(self._reserved - 8))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -70,32 +73,17 @@ class TensorFileWriter:
         with contextlib.suppress(OSError):  # closing flushes what the disk refused before
             self._file.close()
 
-    def _make_room(self) -> None:
-        """Copy the data behind a larger header."""
-        old = self._reserved
-        self._reserved = 8 * math.ceil((8 + len(_json_bytes(self._header))) / 8)
-        wider = self._path.with_name(self._path.name + WIDER)
-        self._file.flush()
-        with self._path.open("rb") as source:
-            target = wider.open("xb")
-            target.write(b" " * self._reserved)
-            source.seek(old)
-            shutil.copyfileobj(source, target, 2**20)
+    def _move_data(self, room: int) -> None:
+        """Copy the data behind a header of another size."""
+        copy = self._path.with_name(self._path.name + WIDER)
         self._file.close()
-        wider.replace(self._path)
-        self._file = target
-
-
-def _json_bytes(header: dict[str, dict[str, object]]) -> bytes:
-    return json.dumps(header, separators=(",", ":")).encode()
-
-
-def _header_bytes(header: dict[str, dict[str, object]], room: int) -> bytes | None:
-    """Length field and header, padded with spaces to `room` bytes; None where it needs more."""
-    text = _json_bytes(header)
-    if 8 + len(text) > room:
-        return None
-    return (room - 8).to_bytes(8, "little") + text.ljust(room - 8)
+        with self._path.open("rb") as source:
+            self._file = copy.open("xb")
+            self._file.seek(room)
+            source.seek(self._reserved)
+            shutil.copyfileobj(source, self._file, 2**20)
+        copy.replace(self._path)
+        self._reserved = room
 
 
 def _tensor_type(have: np.dtype[Any], dtype: str | None) -> str:

@@ -24,6 +24,7 @@ from heedmap.runs.schema import (
     FORMAT,
     INPUTS,
     MAPS,
+    NOT_STORED,
     RUN_JSON,
     TEXT,
     TEXT_PAIR,
@@ -169,7 +170,7 @@ class RunWriter:
             maps = columns.maps()
             for kind, values in maps.items():
                 self._tensor_file(folder, MAPS).write(tensor_name(info.part, info.layer, kind), values)
-            for name in measurements:
+            for name in (name for name in measurements if name not in NOT_STORED):
                 quantity = measurements.quantity(name)
                 self._statistics[name] = {"axis": quantity.axis, "unit": quantity.unit}
             self._infos[info.part, info.layer] = info
