@@ -65,7 +65,9 @@ def write(folder: Path, name: str, case: dict[str, Any]) -> None:
         "scale": DIM**-0.5,
         "softcap": case.get("softcap"),
         "sinks": None if sinks is None else sinks.tolist(),
-        "mask": {"kind": "all"} if mask is None else (mask.describe() or {"kind": "opaque", "why": "made of a function"}),
+        "mask": {"kind": "all"}
+        if mask is None
+        else (mask.describe() or {"kind": "opaque", "why": "made of a function"}),
         "cross": False,
         "kernel": measured.kernel,
     }

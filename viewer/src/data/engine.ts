@@ -93,9 +93,9 @@ export class Engine {
     const file = await this.tensorFile('maps.safetensors')
     const name = `${id.part}.${id.layer}.${kind}`
     if (!file.has(name)) return null
-    const [, rows, keys] = file.get(name).shape
+    const [heads, rows, keys] = file.get(name).shape
     const size = rows * keys
-    const values = await file.values(name, layer.heads.indexOf(id.head) * size, size)
+    const values = await file.values(name, heads === 1 ? 0 : layer.heads.indexOf(id.head) * size, size)
     return { rows, keys, values: new Float32Array(values) }
   }
 

@@ -1,0 +1,79 @@
+"""What the viewer shows of every head at once, computed from a run: small maps, and what each head does."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from heedmap.errors import InputError
+from heedmap.heads.telling import KINDS, head_scores, head_to_show, telling_heads
+from heedmap.runs.manifest import LayerInfo
+from heedmap.runs.reader import Run
+
+THUMBNAIL = 64
+
+Array = np.ndarray[Any, Any]
+
+
+def thumbnails(run: Run) -> bytes:
+    """Every head's mean map at 64×64 or less, as safetensors.
+
+    For each layer `PART.LAYER`, uint8 `[heads, rows, keys]`: the square root of mean / top, times 255, where `top` is
+    the head's largest cell, and `PART.LAYER.top`, float32 `[heads]`. Layers without a map are absent.
+    """
+    tensors: dict[str, Array] = {}
+    for info in run.layers:
+        maps = _maps(run, info)
+        if maps is None:
+            continue
+        means, areas = maps
+        small = np.stack([_shrunk(mean, area) for mean, area in zip(means, areas, strict=True)])
+        tops = small.max(axis=(1, 2), initial=0.0)
+        shares = small / np.where(tops > 0, tops, 1.0)[:, None, None]
+        tensors[f"{info.part}.{info.layer}"] = np.rint(255 * np.sqrt(shares)).astype(np.uint8)
+        tensors[f"{info.part}.{info.layer}.top"] = tops.astype(np.float32)
+    return save(tensors)
+
+
+def heads(run: Run) -> bytes:
+    """What each head does, as JSON: `scores` (kind → one number per head, in the order of the run's heads, null where
+    it has no meaning), `kinds` (kind → what such a head looks at), `show` (the head to open first)."""
+    scores = head_scores(run)
+    show = head_to_show(telling_heads(run))
+    plain = {
+        kind: [round(v, 6) if math.isfinite(v) else None for v in values.tolist()] for kind, values in scores.items()
+    }
+    return json.dumps({"scores": plain, "kinds": KINDS, "show": show}, separators=(",", ":")).encode()
+
+
+def _maps(run: Run, info: LayerInfo) -> tuple[list[Array], list[Array]] | None:
+    try:
+        means = [run.map(info.layer, head, part=info.part) for head in info.heads]
+    except InputError:  # a run without the statistic
+        return None
+    try:
+        areas = [run.map(info.layer, head, kind="area", part=info.part) for head in info.heads]
+    except InputError:
+        areas = [np.ones_like(mean) for mean in means]
+    return means, areas
+
+
+def _shrunk(mean: Array, area: Array) -> Array:
+    """A map pooled further: the mean over cells, weighted by how many weights each is the mean of."""
+    weight = np.where(np.isfinite(mean), area, 0).astype(np.float64)
+    total = _pooled(np.where(weight > 0, mean, 0.0) * weight)
+    count = _pooled(weight)
+    return np.divide(total, count, out=np.zeros_like(total), where=count > 0)
+
+
+def _pooled(values: Array) -> Array:
+    for axis in (0, 1):
+        parts = min(THUMBNAIL, values.shape[axis])
+        size, more = divmod(values.shape[axis], parts)
+        starts = np.concatenate([[0], np.cumsum([size + (i < more) for i in range(parts - 1)])]).astype(np.intp)
+        values = np.add.reduceat(values, starts, axis=axis)
+    return values

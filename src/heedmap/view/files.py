@@ -1,0 +1,78 @@
+"""The files of a run as the viewer reads them: by name and byte range, and nothing else of the folder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from heedmap.errors import RunError
+from heedmap.runs.reader import Run
+from heedmap.runs.schema import RUN_JSON
+from heedmap.view import derived
+
+DERIVED: dict[str, Callable[[Run], bytes]] = {
+    "derived/thumbnails.safetensors": derived.thumbnails,
+    "derived/heads.json": derived.heads,
+}
+"""Small files that are computed from the run when they are first asked for."""
+
+
+class RunFiles:
+    """The one seam between a run and the viewer: ``read(name, start, end)``.
+
+    Only what run.json lists can be read, run.json itself, and the derived files; a name is looked up, never joined to
+    a path of the caller's.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._paths: dict[str, Path] = {name: run.path / name for name in (RUN_JSON, *run.meta["files"])}
+        self._derived: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> list[str]:
+        """Every name that can be read."""
+        return [*self._paths, *DERIVED]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._paths or name in DERIVED
+
+    def size(self, name: str) -> int:
+        """The file's size in bytes now.
+
+        Raises:
+            RunError: the file has gone.
+        """
+        if name in DERIVED:
+            return len(self._content(name))
+        try:
+            return self._paths[name].stat().st_size
+        except OSError as error:
+            raise _gone(self.run.path, name) from error
+
+    def read(self, name: str, start: int, end: int | None = None) -> bytes:
+        """Bytes ``start`` to ``end`` (exclusive, None: to the end of the file); fewer where the file ends before.
+
+        Raises:
+            RunError: the file has gone.
+        """
+        if name in DERIVED:
+            return self._content(name)[start:end]
+        try:
+            with self._paths[name].open("rb") as file:
+                file.seek(start)
+                return file.read(-1 if end is None else max(0, end - start))
+        except OSError as error:
+            raise _gone(self.run.path, name) from error
+
+    def _content(self, name: str) -> bytes:
+        with self._lock:
+            if name not in self._derived:
+                self._derived[name] = DERIVED[name](self.run)
+            return self._derived[name]
+
+
+def _gone(path: Path, name: str) -> RunError:
+    return RunError("view", expected=f"{name} in {path}", got="no such file any more", do="open the run again")

@@ -1,0 +1,103 @@
+/** Labels, cursor and pins around and over a matrix. */
+import { useShared } from './model'
+import type { MatrixProps } from './matrix'
+import type { View } from './state'
+import { useStore } from './store'
+
+export const GUTTER = { full: { left: 92, top: 76 }, compact: { left: 68, top: 60 } }
+
+const READABLE = 11
+
+export interface Tick {
+  index: number
+  /** Middle of the cell, in pixels of the plot. */
+  at: number
+  text: string
+  word: boolean
+}
+
+/** Every token's label where there is room for each; else positions at round steps. */
+export function ticks(from: number, to: number, pixels: number, labels: string[], offset: number): Tick[] {
+  const cell = pixels / (to - from)
+  const found: Tick[] = []
+  if (!(cell > 0)) return found
+  const first = Math.max(0, Math.ceil(from - 0.5))
+  const last = Math.min(labels.length - 1, Math.floor(to - 0.5))
+  if (cell >= READABLE) {
+    for (let index = first; index <= last; index++) {
+      found.push({ index, at: (index + 0.5 - from) * cell, text: labels[index], word: true })
+    }
+    return found
+  }
+  const wanted = 64 / cell
+  const decade = 10 ** Math.floor(Math.log10(wanted))
+  const step = [1, 2, 5, 10].map((m) => m * decade).find((s) => s >= wanted)!
+  for (let position = Math.ceil((first + offset) / step) * step; position - offset <= last; position += step) {
+    const index = position - offset
+    found.push({ index, at: (index + 0.5 - from) * cell, text: position.toLocaleString('en'), word: false })
+  }
+  return found
+}
+
+type Props = MatrixProps & {
+  view: View
+  plot: { width: number; height: number }
+  gutter: { left: number; top: number }
+  size: { width: number; height: number }
+}
+
+export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compact }: Props) {
+  const { hover } = useShared()
+  const query = useStore(hover, (value) => value.query)
+  const key = useStore(hover, (value) => value.key)
+  if (!plot.width || !plot.height) return null
+  const x = (k: number) => ((k - view.k0) / (view.k1 - view.k0)) * plot.width
+  const y = (q: number) => ((q - view.q0) / (view.q1 - view.q0)) * plot.height
+  const rows = ticks(view.q0, view.q1, plot.height, labels.query, offsets.query)
+  const columns = ticks(view.k0, view.k1, plot.width, labels.key, offsets.key)
+  const mark = (index: number, at: number | null, pin: number | null) => (index === pin ? ' pinned' : index === at ? ' here' : '')
+  const band = (kind: string, q: [number, number] | null, k: [number, number] | null) => {
+    const [x0, x1] = k ? [x(k[0]), x(k[1])] : [0, plot.width]
+    const [y0, y1] = q ? [y(q[0]), y(q[1])] : [0, plot.height]
+    const left = Math.max(0, x0)
+    const top = Math.max(0, y0)
+    const width = Math.min(plot.width, Math.max(x1, x0 + 1.5)) - left
+    const height = Math.min(plot.height, Math.max(y1, y0 + 1.5)) - top
+    return width > 0 && height > 0 ? <rect class={kind} x={left} y={top} width={width} height={height} /> : null
+  }
+  const clip = compact ? 9 : 13
+  const cut = (text: string) => ([...text].length > clip ? `${[...text].slice(0, clip - 1).join('')}…` : text)
+  return (
+    <svg class="axes" width={size.width} height={size.height} aria-hidden="true">
+      <text class="axis-name" x={gutter.left - 8} y={14} text-anchor="end">
+        query ↓
+      </text>
+      <text class="axis-name" x={gutter.left} y={14}>
+        key →
+      </text>
+      <g transform={`translate(${gutter.left} ${gutter.top})`}>
+        {rows.map((tick) => (
+          <g key={tick.index} transform={`translate(-7 ${tick.at})`} class={`tick${mark(tick.index, query, pinned.query)}`}>
+            <text text-anchor="end" dy="0.34em">
+              {cut(tick.text)}
+            </text>
+            {!tick.word && <line x1="2" x2="6" />}
+          </g>
+        ))}
+        {columns.map((tick) => (
+          <g key={tick.index} transform={`translate(${tick.at} -7)`} class={`tick${mark(tick.index, key, pinned.key)}`}>
+            <text transform={tick.word ? 'rotate(-48)' : undefined} text-anchor={tick.word ? 'start' : 'middle'} dy={tick.word ? '0.3em' : '-0.2em'}>
+              {cut(tick.text)}
+            </text>
+            {!tick.word && <line y1="2" y2="6" />}
+          </g>
+        ))}
+        <rect class="edge" x="-0.5" y="-0.5" width={plot.width + 1} height={plot.height + 1} />
+        {query !== null && band('cursor', [query, query + 1], null)}
+        {key !== null && band('cursor', null, [key, key + 1])}
+        {pinned.query !== null && band('pin', [pinned.query, pinned.query + 1], null)}
+        {pinned.key !== null && band('pin', null, [pinned.key, pinned.key + 1])}
+      </g>
+    </svg>
+  )
+}

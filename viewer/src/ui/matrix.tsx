@@ -1,0 +1,119 @@
+/** One matrix of queries × keys: drawn, labelled, moved by pointer and keyboard. */
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { Axes, GUTTER } from './axes'
+import { palette, type Domain } from './colour'
+import { useShared, useTheme } from './model'
+import { plain, redraws, webgl, type Layered, type Renderer } from './renderer'
+import { fitView, type View } from './state'
+import { useGestures } from './gestures'
+
+export interface MatrixProps {
+  name: string
+  rows: number
+  keys: number
+  view: View | null
+  grids: Layered[]
+  domain: Domain
+  kind?: 'sequential' | 'diverging'
+  labels: { query: string[]; key: string[] }
+  offsets: { query: number; key: number }
+  pinned: { query: number | null; key: number | null }
+  onView: (view: View | null) => void
+  onPin: (query: number | null, key: number | null) => void
+  /** Told when the drawing area changes, in device pixels. */
+  onSize?: (pixels: { width: number; height: number }) => void
+  compact?: boolean
+}
+
+export function Matrix(props: MatrixProps) {
+  const { rows, keys, grids, domain, kind = 'sequential', onSize } = props
+  const theme = useTheme()
+  const { hover } = useShared()
+  const frame = useRef<HTMLDivElement>(null)
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const renderer = useRef<Renderer | null>(null)
+  const [mode, setMode] = useState<'webgl2' | 'canvas'>('webgl2')
+  const [size, setSize] = useState({ width: 0, height: 0 })
+  const view = props.view ?? { q0: 0, q1: rows, k0: 0, k1: keys }
+  const gutter = props.compact ? GUTTER.compact : GUTTER.full
+  const plot = { width: Math.max(0, size.width - gutter.left - 1), height: Math.max(0, size.height - gutter.top - 1) }
+
+  useLayoutEffect(() => {
+    const element = frame.current!
+    const observer = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }))
+    observer.observe(element)
+    setSize({ width: element.clientWidth, height: element.clientHeight })
+    return () => observer.disconnect()
+  }, [])
+
+  useLayoutEffect(() => {
+    const element = canvas.current!
+    const made = mode === 'webgl2' ? webgl(element) : plain(element)
+    if (!made) {
+      setMode('canvas')
+      return
+    }
+    renderer.current = made
+    const lost = (event: Event) => {
+      event.preventDefault()
+      setMode('canvas')
+    }
+    element.addEventListener('webglcontextlost', lost)
+    return () => {
+      element.removeEventListener('webglcontextlost', lost)
+      made.dispose()
+      renderer.current = null
+    }
+  }, [mode])
+
+  useEffect(() => {
+    const ratio = window.devicePixelRatio || 1
+    if (plot.width && plot.height) onSize?.({ width: Math.round(plot.width * ratio), height: Math.round(plot.height * ratio) })
+  }, [plot.width, plot.height])
+
+  useLayoutEffect(() => {
+    const element = canvas.current
+    if (!element || !renderer.current || !plot.width || !plot.height) return
+    const ratio = window.devicePixelRatio || 1
+    const draw = () => {
+      const [width, height] = [Math.round(plot.width * ratio), Math.round(plot.height * ratio)]
+      if (element.width !== width) element.width = width
+      if (element.height !== height) element.height = height
+      const missing: [number, number, number] = theme === 'dark' ? [44, 47, 52] : [228, 229, 226]
+      renderer.current?.draw({ grids, view, domain, table: palette(kind, theme), missing })
+    }
+    draw()
+    redraws.set(element, draw)
+  })
+
+  useGestures(frame, {
+    view,
+    plot: { ...plot, left: gutter.left, top: gutter.top },
+    onView: (next) => props.onView(fitView(next, rows, keys)),
+    onWhole: () => props.onView(null),
+    onHover: (query, key) => hover.set({ query, key }),
+    onPin: props.onPin,
+    hover,
+    rows,
+    keys,
+  })
+
+  return (
+    <div
+      class="matrix"
+      ref={frame}
+      tabIndex={0}
+      role="application"
+      aria-label={`${props.name}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole, Enter pins the query, Space the key.`}
+      data-renderer={mode}
+    >
+      <canvas
+        key={mode}
+        ref={canvas}
+        aria-hidden="true"
+        style={{ left: gutter.left, top: gutter.top, width: plot.width, height: plot.height }}
+      />
+      <Axes {...props} view={view} plot={plot} gutter={gutter} size={size} />
+    </div>
+  )
+}

@@ -1,0 +1,123 @@
+/** What the components share: the runs, the state, what the pointer is on. */
+import { createContext } from 'preact'
+import { useContext, useEffect, useState } from 'preact/hooks'
+import type { Remote } from '../data/remote'
+import { axisTokens, type HeadId, type Layer, type Opened } from '../data/run'
+import type { Theme } from './colour'
+import { oneLine } from './format'
+import type { Hover, State } from './state'
+import { useStore, type Store } from './store'
+
+export interface Telling {
+  scores: Record<string, (number | null)[]>
+  kinds: Record<string, string>
+  show: [string, number, number] | null
+}
+
+/** One open run. */
+export interface RunView {
+  name: string
+  remote: Remote
+  opened: Opened
+  /** Arrives later. */
+  telling: Telling | null
+  parts: string[]
+  /** What an exported file left out, in words. */
+  note: string | null
+}
+
+export interface Shared {
+  runs: Store<{ list: RunView[]; failures: string[] }>
+  state: Store<State>
+  hover: Store<Hover>
+  theme: Store<{ theme: Theme }>
+  /** Whether the wheel may zoom at once, or only with Ctrl (inside a notebook that scrolls). */
+  wheel: 'always' | 'focused'
+  /** The address of this view, null where there is none to share. */
+  link: (() => string) | null
+}
+
+export const Context = createContext<Shared>(null as never)
+
+export const useShared = (): Shared => useContext(Context)
+
+export function useState_<U>(select: (state: State) => U): U {
+  return useStore(useShared().state, select)
+}
+
+export function useTheme(): Theme {
+  return useStore(useShared().theme, (value) => value.theme)
+}
+
+export function layerOf(run: RunView, id: HeadId): Layer | undefined {
+  return run.opened.meta.layers.find((layer) => layer.part === id.part && layer.layer === id.layer)
+}
+
+export const sameHead = (a: HeadId | null, b: HeadId | null): boolean =>
+  a === b || (!!a && !!b && a.part === b.part && a.layer === b.layer && a.head === b.head)
+
+/** The head in view and its layer. */
+export interface Current {
+  run: RunView
+  index: number
+  id: HeadId
+  layer: Layer
+}
+
+export function useCurrent(): Current | null {
+  const { runs } = useShared()
+  const list = useStore(runs, (value) => value.list)
+  const index = useState_((state) => state.run)
+  const head = useState_((state) => state.head)
+  const run = list[index] ?? list[0]
+  if (!run) return null
+  const id = head && layerOf(run, head)?.heads.includes(head.head) ? head : run.opened.heads[0]
+  return { run, index: list.indexOf(run), id, layer: layerOf(run, id)! }
+}
+
+/** Labels of both axes of a layer: position and text of index i. */
+export interface AxisLabels {
+  query: string[]
+  key: string[]
+  queryToken: Int32Array
+  keyToken: Int32Array
+}
+
+const labelled = new WeakMap<Layer, AxisLabels>()
+
+export function labelsOf(run: RunView, layer: Layer): AxisLabels {
+  let labels = labelled.get(layer)
+  if (!labels) {
+    const { tokens } = run.opened
+    const queryToken = axisTokens(tokens, layer.query_sequence ?? 'text', layer.query_offset, layer.query_len)
+    const keyToken = axisTokens(tokens, layer.key_sequence ?? 'text', layer.key_offset, layer.key_len)
+    const text = (indices: Int32Array, offset: number) =>
+      Array.from(indices, (token, i) => (token < 0 ? `[${i + offset}]` : oneLine(tokens.label[token])))
+    labels = { queryToken, keyToken, query: text(queryToken, layer.query_offset), key: text(keyToken, layer.key_offset) }
+    labelled.set(layer, labels)
+  }
+  return labels
+}
+
+export type Loaded<T> = { value: T | null; error: string | null; loading: boolean }
+
+/** The result of an asynchronous question, asked again when what it depends on changes; keeps the last one meanwhile. */
+export function useAsync<T>(ask: () => Promise<T> | null, depends: unknown[]): Loaded<T> {
+  const [state, setState] = useState<Loaded<T>>({ value: null, error: null, loading: true })
+  useEffect(() => {
+    let alive = true
+    const promise = ask()
+    if (!promise) {
+      setState({ value: null, error: null, loading: false })
+      return
+    }
+    promise.then(
+      (value) => alive && setState({ value, error: null, loading: false }),
+      (error: Error) => alive && error.name !== 'CancelledError' && setState({ value: null, error: error.message, loading: false }),
+    )
+    return () => {
+      alive = false
+    }
+  }, depends)
+  return state
+}

@@ -1,0 +1,133 @@
+/** What the page shows, as one value that fits into a link. */
+import type { HeadId } from '../data/run'
+import type { Pool } from '../data/weights'
+
+export interface State {
+  run: number
+  head: HeadId | null
+  /** What colours the heads: a column of the head table, a share, or `type`. */
+  statistic: string
+  headView: 'grid' | 'maps' | 'scatter' | 'table'
+  x: string
+  y: string
+  centre: 'map' | 'profiles' | 'compare'
+  /** Rows and keys in view as indices of the matrix; null: all of it. */
+  view: View | null
+  pool: Pool
+  log: boolean
+  /** Pinned text positions. */
+  query: number | null
+  key: number | null
+  textView: 'attends' | 'receives' | 'lines'
+  otherRun: number
+  otherHead: HeadId | null
+  theme: 'auto' | 'light' | 'dark'
+}
+
+export interface View {
+  q0: number
+  q1: number
+  k0: number
+  k1: number
+}
+
+/** Where the pointer or the keyboard cursor is: indices of the head's matrix. */
+export interface Hover {
+  query: number | null
+  key: number | null
+}
+
+export const START: State = {
+  run: 0,
+  head: null,
+  statistic: 'entropy',
+  headView: 'grid',
+  x: 'entropy',
+  y: 'max_weight',
+  centre: 'map',
+  view: null,
+  pool: 'mean',
+  log: true,
+  query: null,
+  key: null,
+  textView: 'attends',
+  otherRun: 0,
+  otherHead: null,
+  theme: 'auto',
+}
+
+const CHOICES = {
+  headView: ['grid', 'maps', 'scatter', 'table'],
+  centre: ['map', 'profiles', 'compare'],
+  pool: ['mean', 'max'],
+  textView: ['attends', 'receives', 'lines'],
+  theme: ['auto', 'light', 'dark'],
+} as const
+
+const head = (id: HeadId | null) => (id ? `${id.part}.${id.layer}.${id.head}` : '')
+
+function parseHead(text: string | null): HeadId | null {
+  const match = /^(.+)\.(\d{1,6})\.(\d{1,6})$/.exec(text ?? '')
+  return match ? { part: match[1], layer: Number(match[2]), head: Number(match[3]) } : null
+}
+
+function parseInteger(text: string | null): number | null {
+  return text !== null && /^-?\d{1,9}$/.test(text) ? Number(text) : null
+}
+
+/** Only what differs from the start, so that links stay short. */
+export function toLink(state: State): string {
+  const link = new URLSearchParams()
+  for (const name of ['statistic', 'x', 'y', 'run', 'otherRun', 'headView', 'centre', 'pool', 'textView', 'theme'] as const) {
+    if (state[name] !== START[name]) link.set(name, String(state[name]))
+  }
+  if (state.head) link.set('head', head(state.head))
+  if (state.otherHead) link.set('otherHead', head(state.otherHead))
+  if (!state.log) link.set('colour', 'linear')
+  if (state.query !== null) link.set('query', String(state.query))
+  if (state.key !== null) link.set('key', String(state.key))
+  if (state.view) {
+    const { q0, q1, k0, k1 } = state.view
+    link.set('view', [q0, q1, k0, k1].map((v) => String(Math.round(v * 10) / 10)).join('_'))
+  }
+  return link.toString()
+}
+
+/** A state from a link; whatever makes no sense in it is left at its start. */
+export function fromLink(text: string): State {
+  const link = new URLSearchParams(text.replace(/^#/, ''))
+  const state: State = { ...START }
+  for (const [name, choices] of Object.entries(CHOICES)) {
+    const value = link.get(name)
+    if (value && (choices as readonly string[]).includes(value)) Object.assign(state, { [name]: value })
+  }
+  for (const name of ['statistic', 'x', 'y'] as const) {
+    const value = link.get(name)
+    if (value && /^[a-z_]{1,60}$/.test(value)) state[name] = value
+  }
+  state.run = parseInteger(link.get('run')) ?? 0
+  state.otherRun = parseInteger(link.get('otherRun')) ?? 0
+  state.head = parseHead(link.get('head'))
+  state.otherHead = parseHead(link.get('otherHead'))
+  state.log = link.get('colour') !== 'linear'
+  state.query = parseInteger(link.get('query'))
+  state.key = parseInteger(link.get('key'))
+  const view = (link.get('view') ?? '').split('_').map(Number)
+  if (view.length === 4 && view.every(Number.isFinite) && view[0] < view[1] && view[2] < view[3]) {
+    state.view = { q0: view[0], q1: view[1], k0: view[2], k1: view[3] }
+  }
+  return state
+}
+
+/** A view of at least a few cells that lies within the matrix; null where it is the whole matrix. */
+export function fitView(view: View, rows: number, keys: number): View | null {
+  const fit = (from: number, to: number, length: number) => {
+    const size = Math.min(length, Math.max(Math.min(4, length), to - from))
+    const middle = (from + to) / 2
+    const start = Math.min(length - size, Math.max(0, middle - size / 2))
+    return [start, start + size]
+  }
+  const [q0, q1] = fit(view.q0, view.q1, rows)
+  const [k0, k1] = fit(view.k0, view.k1, keys)
+  return q1 - q0 >= rows && k1 - k0 >= keys ? null : { q0, q1, k0, k1 }
+}
