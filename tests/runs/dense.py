@@ -156,7 +156,8 @@ def _measure(
     for name, (values, unit) in rows.items():
         kept = np.where(valid, values, -1 if name == "argmax" else np.nan)[None]
         kept = kept.astype(np.int64 if name == "argmax" else number)
-        quantities[name] = Quantity(kept, ("batch", "head", "query"), "query", unit, "row")
+        over_rows = "none" if name in ("argmax", "logsumexp", "row_max", "row_sum") else "mean"
+        quantities[name] = Quantity(kept, ("batch", "head", "query"), "query", unit, "row", over_rows=over_rows)
     quantities["row_valid"] = Quantity(valid[None], ("batch", "query"), "query", "bool", "row")
     by_key = ("batch", "head", "key")
     quantities["received"] = Quantity(counted.sum(1)[None], by_key, "key", "weight", "sum")

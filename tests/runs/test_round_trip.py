@@ -34,7 +34,7 @@ def test_text_tokens_and_meta_come_back(two_layers: Run, dense: ModuleType) -> N
     assert run.meta["model"] == dense.META["model"]
     assert run.meta["text"]["characters"] == len(dense.TEXT)
     assert run.meta["text"]["tokens"] == 12
-    assert run.meta["statistics"]["entropy"] == {"axis": "query", "unit": "nats"}
+    assert run.meta["statistics"]["entropy"] == {"axis": "query", "unit": "nats", "over_rows": "mean"}
     assert run.heads == [("self", layer, head) for layer in (0, 3) for head in range(4)]
 
 
@@ -65,7 +65,7 @@ def test_tables_have_the_types_of_the_specification(two_layers: Run) -> None:
         assert list(types)[:3] == ["part", "layer", "head"]
         assert (types.pop("part"), types.pop("layer"), types.pop("head")) == (part, pa.int32(), pa.int32())
         whole = {"position", "distance", "argmax", "rows_that_may_see", "distance_pairs"}
-        whole |= {"rows", "rows_empty", "rows_not_finite"}
+        whole |= {"rows", "rows_empty"}
         double = set(types) if name == "head" else {"received", "distance_profile"}
         for column, kind in types.items():
             expected = pa.int32() if column in whole else pa.float64() if column in double else pa.float32()
@@ -76,7 +76,8 @@ def test_head_table_holds_means_over_rows_that_may_attend(dense: ModuleType, tmp
     valid = np.arange(12) > 1
     layer = dense.make_layer({"kind": "causal", "offset": -4}, lambda q, k: k <= q - 4, valid=valid)
     head = dense.write_run(tmp_path / "run", layer).table("head", layer=0, head=1).to_pylist()[0]
-    assert (head["rows"], head["rows_empty"], head["rows_not_finite"]) == (10, 2, 0)
+    assert (head["rows"], head["rows_empty"]) == (10, 2)
+    assert not any(name.startswith("rows_") and name != "rows_empty" for name in head)
     np.testing.assert_allclose(head["entropy"], layer.measurements["entropy"][0, 1, 4:].mean(dtype=np.float64))
     np.testing.assert_allclose(head["row_mass"], 1, rtol=1e-6)
     assert "logsumexp" not in head
@@ -141,6 +142,30 @@ def test_a_statistic_with_several_values_a_row_is_a_list_column(dense: ModuleTyp
     assert duckdb.sql(f"select top_keys[1] from '{run.path}/query.parquet' where head = 2").limit(1).fetchall() == [
         (72,)
     ]
+
+
+def test_a_share_that_some_rows_lack_names_its_denominator(dense: ModuleType, tmp_path: Path) -> None:
+    plain, other = dense.make_layer(), dense.make_layer(layer=1)
+    values = np.arange(48.0).reshape(1, 4, 12).astype(np.float32)
+    values[:, :3, 0] = np.nan
+    by_span = np.stack([values, 1 - values], -1)
+    extra = {
+        "previous": Quantity(values, ("batch", "head", "query"), "query", "weight", "row", over_rows="mean"),
+        "max_score": Quantity(values, ("batch", "head", "query"), "query", "logit", "row", over_rows="max"),
+        "span_mass": Quantity(
+            by_span, ("batch", "head", "query", "span"), "query", "weight", "row", ("system", "question"), "mean"
+        ),
+    }
+    measurements = type(other.measurements)(other.measurements.quantities | extra, other.measurements.ratios)
+    run = dense.write_run(tmp_path / "run", plain, type(other)(**(vars(other) | {"measurements": measurements})))
+    assert run.table("head", layer=0).column("rows_previous").null_count == 4
+    head = run.table("head", layer=1).to_pydict()
+    assert head["rows_previous"] == [11, 11, 11, 12]
+    assert head["previous"] == [6.0, 18.0, 30.0, 41.5]
+    assert head["max_score"] == [11.0, 23.0, 35.0, 47.0]
+    assert head["span_mass"][3] == [41.5, -40.5]
+    np.testing.assert_allclose(head["entropy"][0], other.measurements["entropy"][0, 0].mean(dtype=np.float64))
+    assert run.meta["statistics"]["span_mass"]["labels"] == ["system", "question"]
 
 
 @pytest.mark.parametrize("stored", ["all heads", "measured heads"])

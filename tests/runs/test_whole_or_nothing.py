@@ -158,6 +158,25 @@ def test_overwrite_replaces_a_run_and_keeps_it_until_then(dense: ModuleType, tmp
     assert [item.name for item in tmp_path.iterdir()] == ["run"]
 
 
+def test_a_run_that_was_replaced_does_not_answer_for_another(dense: ModuleType, tmp_path: Path) -> None:
+    opened = dense.write_run(tmp_path / "run", dense.make_layer(seed=1))
+    expected = opened.weights(0, 1)
+    entropy = opened.table("query")
+    dense.write_run(tmp_path / "run", dense.make_layer(seed=2), overwrite=True)
+    np.testing.assert_array_equal(opened.weights(0, 1), expected)
+    assert opened.table("query").equals(entropy)
+    for ask in (lambda: opened.tokens, lambda: opened.text, lambda: opened.table("key")):
+        with pytest.raises(RunError, match="got another one or none; open it again"):
+            ask()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_empty_folder_may_become_a_run(overwrite: bool, dense: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    dense.write_run(tmp_path / "run", dense.make_layer(), overwrite=overwrite)
+    assert [item.name for item in tmp_path.iterdir()] == ["run"]
+
+
 def test_nothing_but_a_run_is_replaced(dense: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

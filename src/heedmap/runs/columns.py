@@ -8,7 +8,7 @@ import numpy as np
 
 from heedmap.measurements import Measurements
 from heedmap.runs.manifest import LayerInfo
-from heedmap.runs.schema import NOT_AVERAGED, NOT_STORED, SUMS, MalformedError
+from heedmap.runs.schema import NOT_STORED, MalformedError
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
@@ -20,6 +20,7 @@ class LayerColumns:
     def __init__(self, measurements: Measurements, info: LayerInfo) -> None:
         """Check that these are the measurements of one text that fit the layer. Raises `MalformedError`."""
         self._info = info
+        self._over_rows = {name: measurements.quantity(name).over_rows for name in measurements}
         self._by_axis: dict[str, Columns] = {"query": {}, "key": {}, "distance": {}, "cell": {}}
         sizes = {"query": (info.query_len,), "key": (info.key_len,)}
         for name in measurements:
@@ -31,6 +32,9 @@ class LayerColumns:
                 raise MalformedError(
                     f"{name} over {sizes[quantity.axis][0]} {quantity.axis} positions", f"{values.shape[1]}"
                 )
+            kept_exact = quantity.reduction == "sum" or name in ("row_max", "row_sum")
+            if values.dtype == np.float64 and not kept_exact:
+                values = values.astype(np.float32)
             self._by_axis[quantity.axis][name] = values
         missing = {"row_max", "row_sum"} - set(measurements)
         if missing:
@@ -87,26 +91,31 @@ class LayerColumns:
         some = columns["distance_pairs"] > 0 if "distance_pairs" in columns else slice(None)
         return {name: values[some] for name, values in columns.items()}
 
-    def head(self, index: int) -> dict[str, int | float]:
-        """The head's row of the head table: counts of rows, and means over the rows that may attend to something."""
+    def head(self, index: int) -> dict[str, int | float | Array]:
+        """The head's row of the head table: numbers of rows, and one value from each statistic of its rows.
+
+        Rows that may attend to nothing are left out, and rows whose value is not finite; where there are such rows,
+        `rows_NAME` says how many count for NAME.
+        """
         columns = self._of("query", index)
         nothing = columns["argmax"] < 0 if "argmax" in columns else columns["row_sum"] == 0
         counted = self._valid & ~nothing
-        averaged = {
-            name: values
-            for name, values in columns.items()
-            if values.dtype.kind == "f" and values.ndim == 1 and name not in NOT_AVERAGED
-        }
-        finite = counted.copy()
-        for values in averaged.values():
-            finite &= np.isfinite(values)
-        row: dict[str, int | float] = {
+        row: dict[str, int | float | Array] = {
             "rows": int(self._valid.sum()),
             "rows_empty": int((self._valid & nothing).sum()),
-            "rows_not_finite": int((counted & ~finite).sum()),
         }
-        for name, values in averaged.items():
-            row[name] = float(values[finite].mean(dtype=np.float64)) if finite.any() else float("nan")
+        for name, values in columns.items():
+            over_rows = self._over_rows[name]
+            if over_rows == "none":
+                continue
+            finite = np.isfinite(values).reshape(len(values), -1).all(1) & counted
+            chosen = values[finite].astype(np.float64)
+            if len(chosen) == 0:
+                row[name] = np.full(values.shape[1:], np.nan)
+            else:
+                row[name] = chosen.mean(0) if over_rows == "mean" else chosen.max(0)
+            if len(chosen) < counted.sum():
+                row[f"rows_{name}"] = len(chosen)
         return row
 
     def maps(self) -> dict[str, Array]:
@@ -132,10 +141,10 @@ def rounded_softmax(row_max: Array, row_sum: Array) -> tuple[Array, Array]:
     return top, (row_sum * np.exp(shift)).astype(np.float32)
 
 
-def column_type(table: str, name: str, values: Array) -> str:
-    """The type of a column: sums and means of heads in float64, other numbers in float32, integers in int32."""
+def column_type(name: str, values: Array) -> str:
+    """The type of a column: sums and values of heads in float64, other numbers in float32, integers in int32."""
     if values.dtype.kind in "iub":
         return "int32"
     if values.dtype.kind != "f":
         raise MalformedError(f"numbers in column {name}", str(values.dtype))
-    return "float64" if table == "head" or name in SUMS else "float32"
+    return "float64" if values.dtype == np.float64 else "float32"

@@ -56,7 +56,7 @@ def check_target(path: Path, *, overwrite: bool, where: str) -> None:
             got=str(path),
             do="choose another name; these belong to runs that are being written",
         )
-    if not os.path.lexists(path):
+    if not os.path.lexists(path) or _is_empty(path):
         return
     if not overwrite:
         raise RunError(
@@ -79,6 +79,11 @@ def check_target(path: Path, *, overwrite: bool, where: str) -> None:
             got=f"{foreign} in it",
             do="move it elsewhere or choose another folder; heedmap deletes nothing that it did not write",
         )
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether this is a folder with nothing in it, which a run may take the place of."""
+    return path.is_dir() and not any(path.iterdir())
 
 
 def _foreign(folder: Path) -> str | None:
@@ -153,6 +158,8 @@ class PartialFolder:
         replaced = replaced_path(self.target)
         with storage(self._where, self.target):
             sync_folder(self.path)
+            if _is_empty(self.target):
+                self.target.rmdir()
             earlier = self.target.exists()
             try:
                 if earlier:

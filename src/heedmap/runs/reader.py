@@ -18,6 +18,7 @@ from heedmap.runs.schema import (
     COORDINATES,
     INPUTS,
     MAPS,
+    RUN_JSON,
     TEXT,
     TEXT_PAIR,
     TOKENS,
@@ -66,6 +67,7 @@ class Run:
         self._tensors = contents.tensors
         self._files = contents.files
         self._readers: dict[str, TableReader] = {}
+        self._identity = _identity(path)
 
     def __repr__(self) -> str:
         model = self.meta["model"].get("name")
@@ -81,9 +83,17 @@ class Run:
         """The second text of a pair, to which tokens of segment 1 point; None where there is none."""
         return self._text(TEXT_PAIR) if TEXT_PAIR in self._files else None
 
+    def _file(self, name: str) -> Path:
+        """The path of a file that has not been read yet; a run that was replaced meanwhile would answer for another."""
+        if _identity(self.path) != self._identity:
+            raise RunError(
+                "run", expected=f"the run that was opened at {self.path}", got="another one or none", do="open it again"
+            )
+        return self.path / name
+
     def _text(self, name: str) -> str:
         try:
-            return (self.path / name).read_bytes().decode()
+            return self._file(name).read_bytes().decode()
         except (UnicodeDecodeError, OSError) as error:
             raise damaged(self.path, f"{name} as UTF-8 text", str(error)) from error
 
@@ -92,7 +102,7 @@ class Run:
         """Arrow table, one row a token: `position, id, text, start, end, word, special, segment`."""
         from heedmap.runs.tables import read_tokens
 
-        return self._reading(lambda: read_tokens(self.path / TOKENS))
+        return self._reading(lambda: read_tokens(self._file(TOKENS)))
 
     @property
     def heads(self) -> list[tuple[str, int, int]]:
@@ -172,7 +182,7 @@ class Run:
         if name not in self._readers:
             from heedmap.runs.tables import TableReader
 
-            self._readers[name] = self._reading(lambda: TableReader(self.path / table_file(name), name))
+            self._readers[name] = self._reading(lambda: TableReader(self._file(table_file(name)), name))
         return self._readers[name]
 
     def _reading(self, read: Callable[[], Result]) -> Result:
@@ -275,6 +285,15 @@ class Run:
             )
         names = ("query", "key", "row_max", "row_sum")
         return {name: self._tensors[INPUTS][tensor_name(info.part, info.layer, name)] for name in names}
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """What tells one run.json from another that takes its place; None where there is none."""
+    try:
+        found = (path / RUN_JSON).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _check_known(info: LayerInfo, where: str) -> None:

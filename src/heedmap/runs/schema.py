@@ -34,12 +34,6 @@ TOKEN_COLUMNS = {
 }
 """The columns of `tokens.parquet`; further ones may follow."""
 
-SUMS = frozenset({"received", "distance_profile"})
-"""Sums over many rows, kept in float64; every other column of a table is float32 or int32."""
-
-NOT_AVERAGED = frozenset({"row_max", "row_sum", "logsumexp"})
-"""Float statistics of a query row whose mean over rows says nothing and is not in `head.parquet`."""
-
 NOT_STORED = frozenset({"row_valid", "distances", "map_sum"})
 """Measurements that the tables and maps hold in another form: as rows, as a coordinate, as mean and area."""
 

@@ -127,7 +127,7 @@ def open_writer(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def _column(table: str, name: str, values: Array) -> pa.Array:
-    kind = "int32" if name == COORDINATES[table] else column_type(table, name, values)
+    kind = "int32" if name == COORDINATES[table] else column_type(name, values)
     numbers = np.ascontiguousarray(values.astype(kind, copy=False))
     if numbers.ndim == 1:
         return pa.array(numbers)

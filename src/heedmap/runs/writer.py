@@ -173,17 +173,25 @@ class RunWriter:
             for name in (name for name in measurements if name not in NOT_STORED):
                 quantity = measurements.quantity(name)
                 self._statistics[name] = {"axis": quantity.axis, "unit": quantity.unit}
+                if quantity.over_rows != "none":
+                    self._statistics[name]["over_rows"] = quantity.over_rows
+                if quantity.labels:
+                    self._statistics[name]["labels"] = list(quantity.labels)
             self._infos[info.part, info.layer] = info
             self._layers.append(body)
 
     def _write_tables(self, folder: Path, info: LayerInfo, columns: LayerColumns) -> None:
-        heads: list[dict[str, int | float]] = []
+        heads: list[dict[str, int | float | Array]] = []
         for index, head in enumerate(info.heads):
             self._table(folder, "query").append(info.part, info.layer, head, columns.query(index))
             self._table(folder, "key").append(info.part, info.layer, head, columns.key(index))
             self._table(folder, "distance").append(info.part, info.layer, head, columns.distance(index))
             heads.append(columns.head(index))
-        table = {name: np.array([row[name] for row in heads]) for name in heads[0]}
+        names = dict.fromkeys(name for row in heads for name in row)
+        counted = [int(row["rows"]) - int(row["rows_empty"]) for row in heads]
+        table = {
+            name: np.array([row.get(name, rows) for row, rows in zip(heads, counted, strict=True)]) for name in names
+        }
         self._table(folder, "head").append(info.part, info.layer, np.array(info.heads), table)
 
     def _write_inputs(
