@@ -19,6 +19,7 @@ from heedmap.cli import main as program
 from heedmap.errors import HeedmapError
 
 Failing = Callable[..., None]
+COMMANDS = ", ".join(program.COMMANDS)
 
 
 @pytest.fixture
@@ -76,8 +77,8 @@ def test_help_of_a_command_needs_no_model_library(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["lok"], "[heedmap] expected a command (look, show), got 'lok'; did you mean look?"),
-        (["xyz"], "[heedmap] expected a command (look, show), got 'xyz'; see heedmap --help"),
+        (["lok"], f"[heedmap] expected a command ({COMMANDS}), got 'lok'; did you mean look?"),
+        (["xyz"], f"[heedmap] expected a command ({COMMANDS}), got 'xyz'; see heedmap --help"),
         (["--vers"], "[heedmap] expected an option it knows, got --vers; did you mean --version? see heedmap --help"),
         (["look"], "[heedmap look] expected 'TEXT', got nothing; see heedmap look --help"),
         (["look", "a", "b"], "[heedmap look] expected a command line it can read, got unexpected extra"),
