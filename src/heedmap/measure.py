@@ -17,6 +17,7 @@ from heedmap.kernels.plan import Swept, Task
 from heedmap.measurements import DIMENSIONS, Measurements, Quantity, Ratio
 from heedmap.statistics.base import Grid, Statistic
 from heedmap.statistics.catalogue import choose
+from heedmap.statistics.top_keys import TOP
 
 KERNELS = (strips,)
 """Kernels in order of preference: "auto" takes the first that supports the call."""
@@ -45,11 +46,15 @@ def measure(
     key_offset: int = 0,
     valid_queries: Tensor | None = None,
     cross: bool = False,
+    token_ids: Tensor | None = None,
+    spans: Mapping[str, Tensor] | None = None,
+    classes: Mapping[str, Tensor] | None = None,
     statistics: str | Iterable[str] = "default",
     kernel: str = "auto",
     rows: tuple[int, int] | None = None,
     strip_bytes: int = STRIP_BYTES,
     map_size: int = MAP_SIZE,
+    top: int = TOP,
 ) -> Measurements:
     """Exact statistics of every head's weights in memory linear in length; the n×n matrix is never stored.
 
@@ -57,11 +62,13 @@ def measure(
         query: `[batch, query_heads, query_len, head_dim]` in fp32, bf16, fp16 or fp64.
         key: `[batch, key_heads, key_len, head_dim]`.
         scale, mask, softcap, sinks, query_offset, key_offset, valid_queries, cross: see `AttentionInputs`.
-        statistics: "default", or names (`heedmap.statistics.STATISTICS`).
+        token_ids, spans, classes: what `duplicate`, `induction`, `span_mass` and `class_mass` need to know of the keys.
+        statistics: "default", "all", or names (`heedmap.statistics.STATISTICS`).
         kernel: "auto", or the name of a kernel, which then runs or raises.
         rows: measure query rows `[start, stop)` only; parts of one call `merge` into the whole.
         strip_bytes: what the tables of one strip may take; at least one row at a time is held.
         map_size: at most this many cells along each side of the pooled maps.
+        top: how many of the largest keys of each row `top_keys` keeps.
 
     Returns:
         `Measurements`: entropy in nats, distances in tokens, shares between 0 and 1; sums in float64.
@@ -81,8 +88,13 @@ def measure(
         key_offset=key_offset,
         valid_queries=valid_queries,
         cross=cross,
+        token_ids=token_ids,
+        spans=spans,
+        classes=classes,
     )
-    return sweep(inputs, statistics, kernel, rows=rows, strip_bytes=strip_bytes, map_size=map_size).measurements
+    return sweep(
+        inputs, statistics, kernel, rows=rows, strip_bytes=strip_bytes, map_size=map_size, top=top
+    ).measurements
 
 
 def attend(
@@ -98,10 +110,14 @@ def attend(
     key_offset: int = 0,
     valid_queries: Tensor | None = None,
     cross: bool = False,
+    token_ids: Tensor | None = None,
+    spans: Mapping[str, Tensor] | None = None,
+    classes: Mapping[str, Tensor] | None = None,
     statistics: str | Iterable[str] = "default",
     kernel: str = "auto",
     strip_bytes: int = STRIP_BYTES,
     map_size: int = MAP_SIZE,
+    top: int = TOP,
 ) -> Attended:
     """Attention's output and the statistics of its weights, from the same strips; arguments as in `measure`.
 
@@ -132,8 +148,11 @@ def attend(
         key_offset=key_offset,
         valid_queries=valid_queries,
         cross=cross,
+        token_ids=token_ids,
+        spans=spans,
+        classes=classes,
     )
-    found = sweep(inputs, statistics, kernel, strip_bytes=strip_bytes, map_size=map_size)
+    found = sweep(inputs, statistics, kernel, strip_bytes=strip_bytes, map_size=map_size, top=top)
     assert found.output is not None
     return Attended(found.output, found.measurements)
 
@@ -154,17 +173,18 @@ def sweep(
     rows: tuple[int, int] | None = None,
     strip_bytes: int = STRIP_BYTES,
     map_size: int = MAP_SIZE,
+    top: int = TOP,
 ) -> Found:
     """`measure` and `attend` for inputs that are already checked."""
     start, stop = (0, inputs.query_len) if rows is None else rows
     if not 0 <= start < stop <= inputs.query_len:
         raise InputError("measure", expected=f"rows within 0 to {inputs.query_len}", got=f"{rows}")
-    for name, number in (("strip_bytes", strip_bytes), ("map_size", map_size)):
+    for name, number in (("strip_bytes", strip_bytes), ("map_size", map_size), ("top", top)):
         if not isinstance(number, int) or number < 1:
             raise InputError("measure", expected=f"{name} of 1 or more", got=f"{number!r}")
     chosen, ratios = choose(statistics, inputs)
     runner = _kernel(kernel, inputs, chosen)
-    task = Task(inputs, chosen, Grid.of(inputs, map_size), (start, stop), strip_bytes, with_output=rows is None)
+    task = Task(inputs, chosen, Grid.of(inputs, map_size, top), (start, stop), strip_bytes, with_output=rows is None)
     swept = runner.sweep(task)
     return Found(swept.output, _measurements(task, swept, ratios, runner.NAME))
 
@@ -185,7 +205,10 @@ def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...
 def _measurements(task: Task, swept: Swept, ratios: Mapping[str, Ratio], kernel: str) -> Measurements:
     inputs = task.inputs
     start, stop = task.rows
-    quantities = {statistic.name: statistic.finish(swept.states[statistic.name]) for statistic in task.statistics}
+    quantities = {
+        statistic.name: statistic.finish(swept.states[statistic.name], inputs, task.grid)
+        for statistic in task.statistics
+    }
     valid = np.zeros((inputs.batch, inputs.query_len), dtype=bool)
     valid[:, start:stop] = True
     if inputs.valid_queries is not None:

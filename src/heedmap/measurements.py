@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -36,6 +36,10 @@ class Quantity:
     unit: str
     reduction: Reduction
     """How parts merge: each row measured once (`row`), added, the larger one, or equal in both parts (`fixed`)."""
+    labels: tuple[str, ...] = ()
+    """Names along the last dimension, where it is one of names: spans, classes."""
+    over_rows: Literal["mean", "max", "none"] = "none"
+    """How a value of each query row becomes one value of a head; NaN is left out."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +154,11 @@ def _merge(name: str, left: Quantity, right: Quantity, right_rows: tuple[tuple[i
             values = np.maximum(left.values, right.values)
         case "row":
             values = left.values.copy()
+            before = (slice(None),) * left.axes.index("query")
             for start, stop in right_rows:
-                values[..., start:stop] = right.values[..., start:stop]
+                values[(*before, slice(start, stop))] = right.values[(*before, slice(start, stop))]
         case "fixed":
             if not np.array_equal(left.values, right.values):
                 raise InputError("merge", expected=f"the same {name} in both parts", got="different ones")
             values = left.values
-    return Quantity(values, left.axes, left.axis, left.unit, left.reduction)
+    return replace(left, values=values)

@@ -49,7 +49,13 @@ def random_inputs(
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     if change is not None:
         change(query, key, value)
-    return AttentionInputs(query, key, value, **formula)  # type: ignore[arg-type]
+    text = torch.randint(0, max(2, key_len // 4), (batch, key_len), generator=random)
+    about = {
+        "token_ids": text,
+        "spans": {"first half": (torch.arange(key_len) < key_len // 2).expand(batch, -1), "even tokens": text % 2 == 0},
+        "classes": {"special": text == 0},
+    }
+    return AttentionInputs(query, key, value, **(about | formula))  # type: ignore[arg-type]
 
 
 def _valid(*spans: tuple[int, int], length: int) -> Tensor:

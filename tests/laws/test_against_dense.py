@@ -15,6 +15,7 @@ from heedmap.measure import KERNELS, Found, sweep
 from heedmap.statistics import RATIOS, STATISTICS, choose
 from heedmap.statistics.dense import Dense
 
+KEYS = ("argmax", "top_keys", "value_top_keys")
 KERNEL_NAMES = [kernel.NAME for kernel in KERNELS]
 EVERY = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 EACH = pytest.mark.parametrize("kernel", KERNEL_NAMES)
@@ -29,10 +30,10 @@ def _inputs(case: Case) -> AttentionInputs:
 def _found(case: Case, kernel: str) -> Found:
     inputs = _inputs(case)
     module = next(module for module in KERNELS if kernel == module.NAME)
-    reason = module.unsupported(inputs, choose("default", inputs)[0])
+    reason = module.unsupported(inputs, choose("all", inputs)[0])
     if reason is not None:
         pytest.skip(f"{kernel} refuses this call: {reason}")
-    return sweep(inputs, kernel=kernel)
+    return sweep(inputs, "all", kernel)
 
 
 @cache
@@ -42,7 +43,7 @@ def _dense(case: Case, dtype: torch.dtype) -> Dense:
 
 @EACH
 @EVERY
-@pytest.mark.parametrize("name", [name for name in STATISTICS if name != "argmax"])
+@pytest.mark.parametrize("name", [name for name in STATISTICS if name not in KEYS])
 def test_every_statistic_equals_its_dense_definition(case: Case, kernel: str, name: str) -> None:
     inputs = _inputs(case)
     statistic = STATISTICS[name]
@@ -70,6 +71,27 @@ def test_argmax_is_a_largest_score_and_minus_one_where_there_is_none(case: Case,
     largest = dense.scores.amax(-1)
     slack = torch.finfo(inputs.compute_dtype).eps * 64 * largest.abs().clamp_min(1)
     assert bool((none | (largest - chosen <= slack)).all())
+
+
+@EACH
+@EVERY
+@pytest.mark.parametrize("kind", ["", "value_"])
+def test_top_keys_are_sorted_each_once_and_hold_the_largest_values(case: Case, kernel: str, kind: str) -> None:
+    inputs, dense, found = _inputs(case), _dense(case, torch.float64), _found(case, kernel).measurements
+    keys, values = found[f"{kind}top_keys"], found[f"{kind}top_weights"]
+    oracle = STATISTICS[f"{kind}top_keys"].definition(dense).numpy()
+    table = dense.weights * dense.value_norms[:, :, None] if kind else dense.weights
+    np.testing.assert_array_equal(keys < 0, oracle < 0)
+    assert (np.diff(np.nan_to_num(values), axis=-1) <= 0).all()
+    chosen = np.take_along_axis(table.numpy(), np.maximum(keys - inputs.key_offset, 0), -1)
+    chosen[keys < 0] = 0
+    expected = STATISTICS[f"{kind}top_weights"].definition(dense).nan_to_num().numpy()
+    plain = STATISTICS[f"{kind}top_weights"].definition(_dense(case, inputs.compute_dtype)).nan_to_num().numpy()
+    tolerance = 2 * budget(plain, expected, inputs)  # two keys whose weights are near may change places
+    np.testing.assert_allclose(chosen, expected, rtol=0, atol=tolerance)
+    for row in keys.reshape(-1, keys.shape[-1]):
+        real = row[row >= 0]
+        assert len(set(real.tolist())) == len(real)
 
 
 @EACH

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +35,9 @@ class AttentionInputs:
         key_offset: text position of the first key (a windowed cache holds only the last keys).
         valid_queries: bool `[batch, query_len]`; rows that are padding are left out of every statistic.
         cross: queries and keys belong to different texts, so that their distance means nothing.
+        token_ids: integers `[batch, key_len]`; what `duplicate` and `induction` compare.
+        spans, classes: named sets of keys, bool `[batch, key_len]` each, whose share every query is asked for
+            (`span_mass`: passages; `class_mass`: kinds of token).
 
     Raises:
         InputError: shapes, dtypes, sizes or numbers that do not fit, with both sides named.
@@ -51,6 +54,9 @@ class AttentionInputs:
     key_offset: int
     valid_queries: Tensor | None
     cross: bool
+    token_ids: Tensor | None
+    spans: Mapping[str, Tensor]
+    classes: Mapping[str, Tensor]
 
     def __init__(
         self,
@@ -66,6 +72,9 @@ class AttentionInputs:
         key_offset: int = 0,
         valid_queries: Tensor | None = None,
         cross: bool = False,
+        token_ids: Tensor | None = None,
+        spans: Mapping[str, Tensor] | None = None,
+        classes: Mapping[str, Tensor] | None = None,
     ) -> None:
         _check_tensors(query, key, value)
         batch, heads, query_len, head_dim = query.shape
@@ -85,6 +94,9 @@ class AttentionInputs:
         set_field(self, "key_offset", frame.key_offset)
         set_field(self, "valid_queries", _valid(valid_queries, query))
         set_field(self, "cross", bool(cross))
+        set_field(self, "token_ids", None if token_ids is None else _of_keys("token_ids", token_ids, key, whole=True))
+        for name, sets in (("spans", spans), ("classes", classes)):
+            set_field(self, name, {label: _of_keys(label, keys, key) for label, keys in (sets or {}).items()})
 
     @property
     def batch(self) -> int:
@@ -193,3 +205,17 @@ def _valid(valid: Tensor | None, query: Tensor) -> Tensor | None:
             got=f"{rows.dtype} {list(rows.shape)}",
         )
     return None if bool(rows.all()) else rows
+
+
+def _of_keys(name: str, values: Tensor, key: Tensor, whole: bool = False) -> Tensor:
+    """One value for each key: whole numbers, or booleans."""
+    table = torch.as_tensor(values, device=key.device)
+    fits = table.shape == (key.shape[0], key.shape[2])
+    kind = not (table.is_floating_point() or table.dtype == torch.bool) if whole else table.dtype == torch.bool
+    if not fits or not kind:
+        raise InputError(
+            WHERE,
+            expected=f"{name} as {'integers' if whole else 'bool'} [{key.shape[0]}, {key.shape[2]}], one a key",
+            got=f"{table.dtype} {list(table.shape)}",
+        )
+    return table

@@ -103,23 +103,24 @@ def _strip(inputs: AttentionInputs, block: Block, room: _Room, valid: Tensor | N
         scores.div_(inputs.softcap).tanh_().mul_(inputs.softcap)
     segments = _mask(scores, inputs, block)
 
-    real_max, top = largest(scores)
-    empty = real_max == -torch.inf
-    row_max = real_max
-    if inputs.sinks is not None:
-        row_max = torch.maximum(real_max, inputs.sinks[heads, None])
-    finite_max = torch.where(row_max == -torch.inf, 0, row_max)
-    shifted = scores.sub_(finite_max[..., None])
+    top_score, top = largest(scores)
+    empty = top_score == -torch.inf
+    base = top_score.masked_fill(empty, 0)
+    shifted = scores.sub_(base[..., None])
     for segment in segments:
-        shifted[..., segment.start - block.key_start : segment.stop - block.key_start].clamp_(min=GONE)
+        part = shifted[..., segment.start - block.key_start : segment.stop - block.key_start]
+        part.masked_fill_(~segment.allowed, GONE)
     torch.exp(shifted, out=weights.table)
-    row_sum = weights.table.sum(-1)
-    sink = None
+    row_max, row_sum = top_score, weights.table.sum(-1).masked_fill_(empty, 0)
+    share, sink = row_sum.reciprocal(), None
     if inputs.sinks is not None:
-        sink = inputs.sinks[heads, None] - finite_max
-        row_sum = row_sum + sink.exp()
+        row_max = torch.maximum(top_score, inputs.sinks[heads, None])
+        sink = inputs.sinks[heads, None] - row_max.masked_fill(row_max == -torch.inf, 0)
+        smaller = (base - row_max).exp().masked_fill(empty, 0)  # of the keys against a sink above them
+        row_sum = row_sum * smaller + sink.exp()
+        share = smaller / row_sum
     _check_finite(row_sum, block, valid)
-    weights.table.div_(torch.where(row_sum == 0, 1, row_sum)[..., None])
+    weights.table.mul_(share.masked_fill_(empty, 0)[..., None])
     return Strip(
         inputs=inputs,
         batch=block.batch,
@@ -133,6 +134,7 @@ def _strip(inputs: AttentionInputs, block: Block, room: _Room, valid: Tensor | N
         weights=weights.table,
         by_distance=weights.by_distance,
         scratch=scratch,
+        top_score=top_score,
         row_max=row_max,
         row_sum=row_sum,
         sink=sink,

@@ -14,6 +14,7 @@ class ArgMax(RowStatistic):
 
     name = "argmax"
     unit = "position"
+    over_rows = "none"
     formula = "argmax_k s"
 
     def dtype(self, inputs: AttentionInputs) -> torch.dtype:

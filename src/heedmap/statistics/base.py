@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,14 +20,15 @@ from heedmap.statistics.strip import Strip
 
 @dataclass(frozen=True)
 class Grid:
-    """The pooled map of a call: query rows and keys in at most `map_size` cells each."""
+    """Sizes of what is kept of a call: query rows and keys in at most `map_size` cells each, `top` keys of each row."""
 
     rows: Cells
     keys: Cells
+    top: int
 
     @classmethod
-    def of(cls, inputs: AttentionInputs, map_size: int) -> Grid:
-        return cls(Cells(inputs.query_len, map_size), Cells(inputs.key_len, map_size))
+    def of(cls, inputs: AttentionInputs, map_size: int = 256, top: int = 10) -> Grid:
+        return cls(Cells(inputs.query_len, map_size), Cells(inputs.key_len, map_size), min(top, inputs.key_len))
 
 
 class Statistic(ABC):
@@ -45,6 +46,10 @@ class Statistic(ABC):
     source: ClassVar[str] = ""
     positional: ClassVar[bool] = False
     """Whether it needs the distance between query and key, which cross-attention has not."""
+    needs: ClassVar[Literal["", "value", "token_ids", "spans", "classes"]] = ""
+    """What the inputs must hold beside query and key."""
+    over_rows: ClassVar[Literal["mean", "max", "none"]] = "none"
+    """How a value of each row becomes one value of a head; rows whose value is NaN are left out."""
 
     @abstractmethod
     def update(self, state: Tensor, strip: Strip, grid: Grid) -> None:
@@ -60,30 +65,45 @@ class Statistic(ABC):
     def heads(self, inputs: AttentionInputs) -> int:
         return inputs.query_heads
 
+    def further(self, inputs: AttentionInputs, grid: Grid) -> tuple[str, tuple[str, ...]] | None:
+        """One more dimension after those of the axis, and the names along it."""
+        return None
+
     def start(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
         """The state before the first strip."""
-        size = {
+        size: tuple[int, ...] = {
             "query": (inputs.query_len,),
             "key": (inputs.key_len,),
             "distance": (inputs.query_len + inputs.key_len - 1,),
             "cell": (grid.rows.count, grid.keys.count),
         }[self.axis]
+        further = self.further(inputs, grid)
+        if further is not None:
+            size = (*size, len(further[1]))
         shape = (inputs.batch, self.heads(inputs), *size)
         return torch.zeros(shape, dtype=self.dtype(inputs), device=inputs.query.device)
 
-    def finish(self, state: Tensor) -> Quantity:
+    def finish(self, state: Tensor, inputs: AttentionInputs, grid: Grid) -> Quantity:
+        """The state as a result."""
         values: np.ndarray = state.cpu().numpy()
-        return Quantity(values, DIMENSIONS[self.axis], self.axis, self.unit, self.reduction)
+        further = self.further(inputs, grid)
+        name, labels = ((), ()) if further is None else ((further[0],), further[1])
+        axes = (*DIMENSIONS[self.axis], *name)
+        return Quantity(values, axes, self.axis, self.unit, self.reduction, labels, self.over_rows)
 
 
-class RowStatistic(Statistic):
-    """A statistic of each query row; a strip holds whole rows, so the term is final: `[heads, rows]`."""
+class RowValues(Statistic):
+    """A statistic of each query row, `[batch, head, query, …]`; a strip holds whole rows, so its values are final.
+
+    A row whose value is NaN has nothing to say (no previous token, no earlier copy) and is left out of means.
+    """
 
     axis = "query"
     reduction = "row"
 
     @abstractmethod
-    def term(self, strip: Strip) -> Tensor: ...
+    def values(self, strip: Strip, grid: Grid) -> Tensor:
+        """`[heads, rows, …]`."""
 
     def missing(self) -> float:
         """The value of rows that are left out."""
@@ -93,10 +113,23 @@ class RowStatistic(Statistic):
         return super().start(inputs, grid).fill_(self.missing())
 
     def update(self, state: Tensor, strip: Strip, grid: Grid) -> None:
-        values = self.term(strip)
+        values = self.values(strip, grid)
         if strip.valid is not None:
-            values = values.masked_fill(~strip.valid, self.missing())
+            left_out = (~strip.valid).reshape(-1, *(1,) * (values.dim() - 2))
+            values = values.masked_fill(left_out, self.missing())
         state[strip.batch, strip.head_start : strip.head_stop, strip.row_start : strip.row_stop] = values
+
+
+class RowStatistic(RowValues):
+    """One number for each query row, which its author writes as a term over the strip: `[heads, rows]`."""
+
+    over_rows = "mean"
+
+    @abstractmethod
+    def term(self, strip: Strip) -> Tensor: ...
+
+    def values(self, strip: Strip, grid: Grid) -> Tensor:
+        return self.term(strip)
 
 
 class GroupStatistic(Statistic):

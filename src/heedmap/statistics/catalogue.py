@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from heedmap.attention.inputs import AttentionInputs
-from heedmap.errors import InputError, UnsupportedError
+from heedmap.errors import HeedmapError, InputError, UnsupportedError
 from heedmap.measurements import Ratio
 from heedmap.statistics.argmax import ArgMax
 from heedmap.statistics.base import Statistic
 from heedmap.statistics.concentration import Concentration
+from heedmap.statistics.copies import Duplicate, Induction
 from heedmap.statistics.counts import DistancePairs, MapArea, RowsThatMaySee
 from heedmap.statistics.distance_profile import DistanceProfile
 from heedmap.statistics.entropy import Entropy
@@ -18,8 +19,14 @@ from heedmap.statistics.maps import MapMax, MapSum
 from heedmap.statistics.max_weight import MaxWeight
 from heedmap.statistics.mean_distance import MeanDistance
 from heedmap.statistics.received import Received
+from heedmap.statistics.received_max import ReceivedMax
 from heedmap.statistics.row_sums import RowMass, RowMax, RowSum
 from heedmap.statistics.saturation import Saturation
+from heedmap.statistics.scores import MaxScore, ScoreMean, ScoreStd
+from heedmap.statistics.shares import FirstTokenShare, NextShare, PreviousShare, SelfShare
+from heedmap.statistics.span_mass import ClassMass, SpanMass
+from heedmap.statistics.top_keys import TopKeys, TopWeights, ValueTopKeys, ValueTopWeights
+from heedmap.statistics.value_received import ValueReceived
 
 STATISTICS: dict[str, Statistic] = {
     statistic.name: statistic
@@ -41,6 +48,23 @@ STATISTICS: dict[str, Statistic] = {
         MapSum(),
         MapMax(),
         MapArea(),
+        MaxScore(),
+        ScoreMean(),
+        ScoreStd(),
+        SelfShare(),
+        PreviousShare(),
+        NextShare(),
+        FirstTokenShare(),
+        Duplicate(),
+        Induction(),
+        SpanMass(),
+        ClassMass(),
+        TopKeys(),
+        TopWeights(),
+        ReceivedMax(),
+        ValueReceived(),
+        ValueTopKeys(),
+        ValueTopWeights(),
     )
 }
 RATIOS: dict[str, Ratio] = {
@@ -66,41 +90,65 @@ DEFAULT = (
 )
 
 
-def choose(names: str | Iterable[str], inputs: AttentionInputs) -> tuple[tuple[Statistic, ...], dict[str, Ratio]]:
-    """The statistics to sweep for, and the ratios among them, by name; "default" stands for the default set.
+PAIRED = (("top_keys", "top_weights"), ("value_top_keys", "value_top_weights"))
+"""Statistics that say little without each other."""
 
-    A sum brings its denominator and their ratio along. Statistics of distance are left out of the default set for
-    cross-attention.
+
+def choose(names: str | Iterable[str], inputs: AttentionInputs) -> tuple[tuple[Statistic, ...], dict[str, Ratio]]:
+    """The statistics to sweep for, and the ratios among them, by name.
+
+    "default" stands for the default set, "all" for everything that these inputs can tell. A sum brings its denominator
+    and their ratio along, keys their weights. What a call cannot tell (distance in cross-attention, spans that were
+    not named) is left out of both sets.
 
     Raises:
-        InputError: an unknown name.
+        InputError: an unknown name, or inputs that lack what it needs.
         UnsupportedError: a statistic of distance asked for by name in cross-attention.
     """
     asked = [names] if isinstance(names, str) else list(names)
     wanted: set[str] = set(ALWAYS)
     for name in asked:
-        for known in DEFAULT if name == "default" else (name,):
-            parts = _parts(known)
-            if inputs.cross and any(STATISTICS[part].positional for part in parts):
-                if name == "default":
-                    continue
-                raise UnsupportedError(
-                    "measure",
-                    expected="statistics without distance in cross-attention",
-                    got=known,
-                    do="leave it out: queries and keys belong to different texts",
-                )
-            wanted.update(parts)
-    ratios = {n: ratio for n, ratio in RATIOS.items() if {ratio.numerator, ratio.denominator} <= wanted}
+        sets = {"default": DEFAULT, "all": tuple(STATISTICS)}
+        for known in sets.get(name, (name,)):
+            for part in _parts(known):
+                lack = _lack(STATISTICS[part], inputs)
+                if lack is None:
+                    wanted.add(part)
+                elif name not in sets:
+                    raise lack
+    ratios = {name: ratio for name, ratio in RATIOS.items() if {ratio.numerator, ratio.denominator} <= wanted}
     return tuple(statistic for name, statistic in STATISTICS.items() if name in wanted), ratios
+
+
+def _lack(statistic: Statistic, inputs: AttentionInputs) -> HeedmapError | None:
+    """The error that says why these inputs cannot tell a statistic."""
+    if inputs.cross and statistic.positional:
+        return UnsupportedError(
+            "statistics",
+            expected="statistics without distance in cross-attention",
+            got=statistic.name,
+            do="leave it out: queries and keys belong to different texts",
+        )
+    held = getattr(inputs, statistic.needs) if statistic.needs else True
+    if held is None or held == {}:
+        return InputError(
+            "statistics",
+            expected=f"inputs with {statistic.needs} for {statistic.name}",
+            got="none",
+            do=f"give {statistic.needs}",
+        )
+    return None
 
 
 def _parts(name: str) -> tuple[str, ...]:
     for known, ratio in RATIOS.items():
         if name in (known, ratio.numerator):
             return ratio.numerator, ratio.denominator
+    for pair in PAIRED:
+        if name in pair:
+            return pair
     if name in STATISTICS:
         return (name,)
     raise InputError(
-        "statistics", expected=f'"default" or names among {", ".join([*STATISTICS, *RATIOS])}', got=repr(name)
+        "statistics", expected=f'"default", "all" or names among {", ".join([*STATISTICS, *RATIOS])}', got=repr(name)
     )

@@ -84,6 +84,14 @@ class Dense:
         column = self.inputs.sinks.to(self.scores.dtype)[None, :, None, None].expand(*self.scores.shape[:3], 1)
         return torch.cat([self.scores, column], dim=-1)
 
+    @property
+    def value_norms(self) -> Tensor:
+        """‖v‖ of each key, `[batch, heads, key]`; 0 where a value holds NaN or infinity."""
+        assert self.inputs.value is not None
+        repeat = self.inputs.query_heads // self.inputs.key_heads
+        norms = torch.linalg.vector_norm(self.inputs.value.to(self.weights.dtype), dim=-1).nan_to_num(0, 0, 0)
+        return norms.repeat_interleave(repeat, dim=1)
+
     def left_out(self, rows: Tensor, missing: float = float("nan")) -> Tensor:
         """A row statistic `[batch, heads, query]` with rows that do not count marked as missing."""
         return rows.masked_fill(~self.valid[:, None, :], missing)

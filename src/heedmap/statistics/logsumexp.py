@@ -13,6 +13,7 @@ class LogSumExp(RowStatistic):
 
     name = "logsumexp"
     unit = "logit"
+    over_rows = "none"
     formula = "ln Σ e^s = m + ln l"
 
     def term(self, strip: Strip) -> Tensor:

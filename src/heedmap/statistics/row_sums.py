@@ -13,6 +13,7 @@ class RowMax(RowStatistic):
 
     name = "row_max"
     unit = "logit"
+    over_rows = "none"
     formula = "m = max_k s"
 
     def term(self, strip: Strip) -> Tensor:
@@ -27,6 +28,7 @@ class RowSum(RowStatistic):
 
     name = "row_sum"
     unit = "1"
+    over_rows = "none"
     formula = "l = Σ e^(s - m)"
 
     def term(self, strip: Strip) -> Tensor:
