@@ -6,7 +6,7 @@
 VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-SOURCES := pyproject.toml constraints.txt
+SOURCES := pyproject.toml constraints.txt $(wildcard native/*.cpp native/*.hpp native/CMakeLists.txt)
 PIP := $(RUN)/python -m pip --disable-pip-version-check
 
 # make install PYTHON=python3.12: another interpreter; default is the first of these that is new enough
