@@ -1,0 +1,254 @@
+// The strip pass for Python: shapes and types are checked here, and only here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "strip_pass.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace heedmap {
+namespace {
+
+template <typename T, int Dimensions>
+using Array = nb::ndarray<T, nb::ndim<Dimensions>, nb::device::cpu>;
+using Table = Array<float, 3>;
+using CellSizes = std::tuple<Index, Index, Index>;
+using Allowed = std::tuple<Index, Array<const bool, 3>>;
+
+[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument("[strip pass] " + message); }
+
+void check(bool fits, const char* message) {
+  if (!fits) refuse(message);
+}
+
+const Level& level_named(const std::optional<std::string>& name) {
+  if (!name) return *levels().front();
+  for (const Level* level : levels()) {
+    if (*name == level->name) return *level;
+  }
+  refuse("no instruction set " + *name + " on this machine");
+}
+
+void check_cells(const Cells& cells, Index length, const char* message) {
+  check(cells.count > 0 && cells.size > 0 && cells.larger >= 0 && cells.larger < cells.count, message);
+  check(cells.start_of(cells.count) == length, message);
+}
+
+// One sweep: its sizes, its formula and the arrays that its results go to.
+class Sweep {
+ public:
+  Sweep(Index batch, Index heads, Index query_len, Index key_len, Index query_offset, Index key_offset, float softcap,
+        std::optional<Array<const float, 1>> sinks, CellSizes row_cells, CellSizes key_cells, nb::dict results,
+        std::optional<std::string> instruction_set, std::uintptr_t openmp_parallel)
+      : batch_(batch), level_(level_named(instruction_set)), team_(openmp_parallel) {
+    check(batch > 0 && heads > 0 && query_len > 0 && key_len > 0, "expected positive sizes");
+    call_.heads = heads;
+    call_.query_len = query_len;
+    call_.key_len = key_len;
+    call_.query_offset = query_offset;
+    call_.key_offset = key_offset;
+    check(softcap >= 0, "expected a softcap of 0 or more");
+    call_.softcap = softcap;
+    if (sinks) {
+      check(static_cast<Index>(sinks->shape(0)) == heads && dense(*sinks), "expected contiguous sinks [heads]");
+      call_.sinks = sinks->data();
+      kept_.push_back(nb::cast(*sinks));
+    }
+    call_.row_cells = {std::get<0>(row_cells), std::get<1>(row_cells), std::get<2>(row_cells)};
+    call_.key_cells = {std::get<0>(key_cells), std::get<1>(key_cells), std::get<2>(key_cells)};
+    check_cells(call_.row_cells, query_len, "expected row cells that cover the queries");
+    check_cells(call_.key_cells, key_len, "expected key cells that cover the keys");
+    for (auto item : results) keep_result(nb::cast<std::string>(item.first), item.second);
+  }
+
+  const char* instruction_set() const { return level_.name; }
+
+  // Returns (head, row) of a row that counts but has no finite sum, or None.
+  std::optional<std::tuple<Index, Index>> strip(Table scores, Index batch, Index head_start, Index row_start,
+                                                Index key_start, Index cell_rows, std::vector<Allowed> allowed,
+                                                std::optional<Array<const bool, 1>> valid, std::optional<Table> weights,
+                                                Array<float, 3> row_terms, Array<std::int64_t, 2> top, int threads) {
+    Strip strip;
+    strip.batch = batch;
+    strip.head_start = head_start;
+    strip.heads = static_cast<Index>(scores.shape(0));
+    strip.row_start = row_start;
+    strip.rows = static_cast<Index>(scores.shape(1));
+    strip.key_start = key_start;
+    strip.keys = static_cast<Index>(scores.shape(2));
+    strip.cell_rows = cell_rows;
+    check(batch >= 0 && batch < batch_ && head_start >= 0 && head_start + strip.heads <= call_.heads && row_start >= 0 &&
+              row_start + strip.rows <= call_.query_len && key_start >= 0 && key_start + strip.keys <= call_.key_len,
+          "expected a strip within the call");
+    check(cell_rows > 0 && (strip.rows <= cell_rows || strip.rows % cell_rows == 0), "expected whole row cells");
+    check_row_cells(strip);
+    strip.scores = scores.data();
+    take_strides(scores, strip.head_stride, strip.row_stride);
+    if (weights) {
+      check(weights->shape(0) == scores.shape(0) && weights->shape(1) == scores.shape(1) &&
+                weights->shape(2) == scores.shape(2),
+            "expected weights like the scores");
+      strip.weights = weights->data();
+      take_strides(*weights, strip.weights_head_stride, strip.weights_row_stride);
+    }
+    std::vector<Segment> segments;
+    for (auto& [start, table] : allowed) segments.push_back(segment(strip, start, table));
+    strip.segments = segments.data();
+    strip.segment_count = static_cast<int>(segments.size());
+    if (valid) {
+      check(static_cast<Index>(valid->shape(0)) == strip.rows && dense(*valid), "expected contiguous valid [rows]");
+      strip.valid = reinterpret_cast<const std::uint8_t*>(valid->data());
+    }
+    check(row_terms.shape(0) == 4 && row_terms.shape(1) == scores.shape(0) && row_terms.shape(2) == scores.shape(1) &&
+              dense(row_terms),
+          "expected contiguous row terms [4, heads, rows]");
+    check(top.shape(0) == scores.shape(0) && top.shape(1) == scores.shape(1) && dense(top),
+          "expected contiguous top [heads, rows]");
+    const Index lines = strip.heads * strip.rows;
+    strip.top_score = row_terms.data();
+    strip.row_max = row_terms.data() + lines;
+    strip.row_sum = row_terms.data() + 2 * lines;
+    strip.scale = row_terms.data() + 3 * lines;
+    strip.top = top.data();
+    Spoiled spoiled;
+    {
+      nb::gil_scoped_release released;
+      spoiled = pass(level_, call_, strip, team_, threads, room_);
+    }
+    if (!spoiled.found) return std::nullopt;
+    return std::make_tuple(spoiled.head, spoiled.row);
+  }
+
+ private:
+  template <typename A>
+  static bool dense(const A& array) {
+    std::int64_t expected = 1;
+    for (std::size_t i = array.ndim(); i-- > 0;) {
+      if (array.shape(i) > 1 && array.stride(i) != expected) return false;
+      expected *= static_cast<std::int64_t>(array.shape(i));
+    }
+    return true;
+  }
+
+  static void take_strides(const Table& table, std::ptrdiff_t& head, std::ptrdiff_t& row) {
+    check(table.shape(2) <= 1 || table.stride(2) == 1, "expected a table with keys side by side");
+    head = static_cast<std::ptrdiff_t>(table.stride(0));
+    row = static_cast<std::ptrdiff_t>(table.stride(1));
+    const auto keys = static_cast<std::ptrdiff_t>(table.shape(2)), rows = static_cast<std::ptrdiff_t>(table.shape(1));
+    check(rows <= 1 || row >= keys, "expected rows that do not overlap");
+    check(table.shape(0) <= 1 || head >= (rows - 1) * row + keys, "expected heads that do not overlap");
+  }
+
+  void check_row_cells(const Strip& strip) const {
+    if (strip.rows == 0) return;
+    const Cells& cells = call_.row_cells;
+    const Index first = cells.cell_of(strip.row_start), last = cells.cell_of(strip.row_start + strip.rows - 1);
+    const auto height = [&](Index cell) { return cells.start_of(cell + 1) - cells.start_of(cell); };
+    check(height(first) == strip.cell_rows && height(last) == strip.cell_rows, "expected row cells of one height");
+    check(first == last || (cells.start_of(first) == strip.row_start &&
+                            cells.start_of(last + 1) == strip.row_start + strip.rows),
+          "expected whole row cells, or a part of one");
+  }
+
+  static Segment segment(const Strip& strip, Index start, const Array<const bool, 3>& table) {
+    Segment segment;
+    segment.start = start;
+    segment.stop = start + static_cast<Index>(table.shape(2));
+    check(start >= 0 && segment.stop <= strip.keys, "expected a segment within the strip");
+    check(table.shape(0) == 1 || static_cast<Index>(table.shape(0)) == strip.heads, "expected a segment for the heads");
+    check(static_cast<Index>(table.shape(1)) == strip.rows, "expected a segment for the rows");
+    check(table.shape(2) <= 1 || table.stride(2) == 1, "expected a segment with keys side by side");
+    segment.allowed = reinterpret_cast<const std::uint8_t*>(table.data());
+    segment.head_stride = table.shape(0) == 1 ? 0 : static_cast<std::ptrdiff_t>(table.stride(0));
+    segment.row_stride = static_cast<std::ptrdiff_t>(table.stride(1));
+    return segment;
+  }
+
+  template <typename T>
+  void keep(T*& place, nb::handle tensor, std::vector<Index> shape) {
+    auto array = nb::cast<nb::ndarray<T, nb::device::cpu>>(tensor);
+    bool fits = array.ndim() == shape.size() && dense(array);
+    for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = static_cast<Index>(array.shape(i)) == shape[i];
+    check(fits, "expected contiguous results of the call's sizes");
+    place = array.data();
+    kept_.push_back(nb::borrow(tensor));
+  }
+
+  void keep_result(const std::string& name, nb::handle tensor) {
+    const std::vector<Index> rows = {batch_, call_.heads, call_.query_len};
+    const std::vector<Index> cells = {batch_, call_.heads, call_.row_cells.count, call_.key_cells.count};
+    if (name == "row_max") return keep(call_.row_max, tensor, rows);
+    if (name == "row_sum") return keep(call_.row_sum, tensor, rows);
+    if (name == "entropy") return keep(call_.entropy, tensor, rows);
+    if (name == "max_weight") return keep(call_.max_weight, tensor, rows);
+    if (name == "logsumexp") return keep(call_.logsumexp, tensor, rows);
+    if (name == "row_mass") return keep(call_.row_mass, tensor, rows);
+    if (name == "concentration") return keep(call_.concentration, tensor, rows);
+    if (name == "saturation") return keep(call_.saturation, tensor, rows);
+    if (name == "mean_distance") return keep(call_.mean_distance, tensor, rows);
+    if (name == "argmax") return keep(call_.argmax, tensor, rows);
+    if (name == "received") return keep(call_.received, tensor, {batch_, call_.heads, call_.key_len});
+    if (name == "distance_profile") {
+      return keep(call_.distance_profile, tensor, {batch_, call_.heads, call_.query_len + call_.key_len - 1});
+    }
+    if (name == "map_sum") return keep(call_.map_sum, tensor, cells);
+    if (name == "map_max") return keep(call_.map_max, tensor, cells);
+    refuse("no result " + name);
+  }
+
+  Index batch_;
+  const Level& level_;
+  Team team_;
+  Call call_;
+  Workspace room_;
+  std::vector<nb::object> kept_;
+};
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const Level* level : levels()) names.emplace_back(level->name);
+  return names;
+}
+
+void exponential(Array<const float, 1> x, Array<float, 1> out, std::optional<std::string> instruction_set) {
+  check(x.shape(0) == out.shape(0) && (x.shape(0) <= 1 || (x.stride(0) == 1 && out.stride(0) == 1)), "expected equal rows");
+  level_named(instruction_set).exponential(x.data(), out.data(), static_cast<Index>(x.shape(0)));
+}
+
+void soften(Array<float, 1> x, float cap, std::optional<std::string> instruction_set) {
+  check(x.shape(0) <= 1 || x.stride(0) == 1, "expected a contiguous row");
+  level_named(instruction_set).soften(x.data(), static_cast<Index>(x.shape(0)), cap);
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+  module.doc() = "The fused strip pass of heedmap.kernels.native.";
+  module.def("instruction_sets", &instruction_sets, "Instruction sets this processor can run, best first.");
+  module.def("exponential", &exponential, "x"_a, "out"_a, "instruction_set"_a.none() = nb::none(),
+             "out = exp(x) for x <= 0, as the pass computes it.");
+  module.def("soften", &soften, "x"_a, "cap"_a, "instruction_set"_a.none() = nb::none(), "x = cap * tanh(x / cap), in place.");
+  nb::class_<Sweep>(module, "Sweep", "Sizes, formula and results of one sweep.")
+      .def(nb::init<Index, Index, Index, Index, Index, Index, float, std::optional<Array<const float, 1>>, CellSizes,
+                    CellSizes, nb::dict, std::optional<std::string>, std::uintptr_t>(),
+           nb::kw_only(), "batch"_a, "heads"_a, "query_len"_a, "key_len"_a, "query_offset"_a, "key_offset"_a, "softcap"_a,
+           "sinks"_a.none(), "row_cells"_a, "key_cells"_a, "results"_a, "instruction_set"_a.none() = nb::none(),
+           "openmp_parallel"_a = 0)
+      .def_prop_ro("instruction_set", &Sweep::instruction_set)
+      .def("strip", &Sweep::strip, nb::kw_only(), "scores"_a, "batch"_a, "head_start"_a, "row_start"_a, "key_start"_a,
+           "cell_rows"_a, "allowed"_a, "valid"_a.none(), "weights"_a.none(), "row_terms"_a, "top"_a, "threads"_a,
+           "Take one strip of scores [heads, rows, keys], in place, and add what it holds to the results.");
+}
+
+}  // namespace heedmap

@@ -1,0 +1,41 @@
+"""Keys and values of the batch item at hand, in the dtype that is computed in."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from heedmap.attention.inputs import AttentionInputs
+
+
+class BatchItem:
+    """Queries, keys and values of one batch item at a time; `enter` goes to another.
+
+    Values that are NaN or infinite are 0 here and marked in `spoiled_values`: 0 · NaN would reach every row.
+    """
+
+    def __init__(self, inputs: AttentionInputs) -> None:
+        self._inputs = inputs
+        self._batch = -1
+        self.query: Tensor = inputs.query
+        """Times the scale: `[query_heads, query_len, head_dim]`."""
+        self.key: Tensor = inputs.key
+        """`[key_heads, key_len, head_dim]`."""
+        self.value: Tensor | None = None
+        """`[key_heads, key_len, value_dim]`."""
+        self.spoiled_values: Tensor | None = None
+        """Bool like `value`, or None where all are finite."""
+
+    def enter(self, batch: int) -> None:
+        """Take the batch item `batch`, unless it is at hand already."""
+        if batch == self._batch:
+            return
+        self._batch = batch
+        inputs, dtype = self._inputs, self._inputs.compute_dtype
+        self.query = inputs.query[batch].to(dtype) * inputs.scale
+        self.key = inputs.key[batch].to(dtype)
+        if inputs.value is not None:
+            value = inputs.value[batch].to(dtype)
+            spoiled = ~torch.isfinite(value)
+            self.spoiled_values = spoiled if bool(spoiled.any()) else None
+            self.value = value if self.spoiled_values is None else value.masked_fill(spoiled, 0)

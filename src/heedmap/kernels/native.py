@@ -1,0 +1,249 @@
+"""The sweep with a fused strip pass in C++, on a CPU.
+
+Torch computes the scores of a strip; one pass over them, in place, does the rest: softmax, row terms, sums by key, by
+distance and by cell. Statistics that the pass does not know run through their torch terms on the same strip.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from heedmap.attention.inputs import AttentionInputs
+from heedmap.kernels.batch_item import BatchItem
+from heedmap.kernels.hiding import bias_of, doubtful_segments, not_finite
+from heedmap.kernels.plan import Block, Swept, Task, blocks
+from heedmap.kernels.scores import product, weighted_values
+from heedmap.statistics.argmax import ArgMax
+from heedmap.statistics.base import Statistic
+from heedmap.statistics.cells import Cells
+from heedmap.statistics.concentration import Concentration
+from heedmap.statistics.counts import MapArea, PairCount
+from heedmap.statistics.distance_profile import DistanceProfile
+from heedmap.statistics.entropy import Entropy
+from heedmap.statistics.logsumexp import LogSumExp
+from heedmap.statistics.maps import MapMax, MapSum
+from heedmap.statistics.max_weight import MaxWeight
+from heedmap.statistics.mean_distance import MeanDistance
+from heedmap.statistics.received import Received
+from heedmap.statistics.row_sums import RowMass, RowMax, RowSum
+from heedmap.statistics.saturation import Saturation
+from heedmap.statistics.skew import SkewBuffer
+from heedmap.statistics.strip import Strip
+
+NAME = "native"
+FUSED: tuple[type[Statistic], ...] = (
+    RowMax,
+    RowSum,
+    Entropy,
+    MaxWeight,
+    ArgMax,
+    LogSumExp,
+    RowMass,
+    Concentration,
+    Saturation,
+    MeanDistance,
+    Received,
+    DistanceProfile,
+    MapSum,
+    MapMax,
+)
+"""Statistics that the pass computes itself."""
+COUNTS = (PairCount, MapArea)
+"""Statistics that look at where pairs are hidden, and at no score or weight."""
+LINE = 16  # floats of a cache line
+
+
+@cache
+def extension() -> ModuleType | None:
+    """The compiled pass; None where heedmap was installed without it. One that does not load raises ImportError."""
+    try:
+        return import_module("heedmap._native")
+    except ModuleNotFoundError as missing:
+        if missing.name != "heedmap._native":
+            raise
+        return None
+
+
+@cache
+def openmp_parallel() -> int:
+    """Address of `GOMP_parallel` in the OpenMP runtime that torch has loaded, or 0 where there is none.
+
+    Threads of a matrix product spin for a while when it is done, waiting for the next: a second team of threads would
+    have to share the cores with them. So the pass borrows theirs.
+    """
+    try:
+        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value or 0  # noqa: SLF001
+    except (AttributeError, OSError):  # another OpenMP runtime, or none
+        return 0
+
+
+def unsupported(inputs: AttentionInputs, statistics: Sequence[Statistic]) -> str | None:
+    """Why this kernel cannot take the call, or None."""
+    if extension() is None:
+        return "heedmap installed without its compiled part (see `heedmap doctor`)"
+    if inputs.query.device.type != "cpu":
+        return f"tensors on {inputs.query.device}"
+    if inputs.compute_dtype != torch.float32:
+        return f"{inputs.query.dtype}, which this kernel would round to float32"
+    return None
+
+
+@torch.no_grad()
+def sweep(task: Task, instruction_set: str | None = None) -> Swept:
+    """Visit every strip once; see `Task` and `Swept`. `instruction_set`: one of the extension's, the best by default."""
+    inputs = task.inputs
+    states = {statistic.name: statistic.start(inputs, task.grid) for statistic in task.statistics}
+    others = [statistic for statistic in task.statistics if type(statistic) not in FUSED]
+    with_tables = any(not isinstance(statistic, COUNTS) for statistic in others)
+    output = None
+    if task.with_output and inputs.value is not None:
+        shape = (inputs.batch, inputs.query_heads, inputs.query_len, inputs.value.shape[-1])
+        output = torch.zeros(shape, dtype=inputs.query.dtype)
+    with torch.autocast("cpu", enabled=False):
+        item = BatchItem(inputs)
+        room = _Room(task, states, with_tables, instruction_set)
+        for block in blocks(task, tables=4 if with_tables else 1):
+            item.enter(block.batch)
+            valid = None if inputs.valid_queries is None else inputs.valid_queries[block.batch]
+            valid = None if valid is None else valid[block.row_start : block.row_stop]
+            if output is None and valid is not None and not bool(valid.any()):
+                continue
+            strip, scale = room.strip(block, item, valid)
+            if output is not None:
+                rows = output[block.batch, block.head_start : block.head_stop, block.row_start : block.row_stop]
+                found = weighted_values(strip, item.value, item.spoiled_values)
+                rows.copy_(found if with_tables else found.mul_(scale[..., None]))
+            if with_tables and valid is not None:
+                strip.weights.masked_fill_(~valid[:, None], 0)
+            for statistic in others:
+                statistic.update(states[statistic.name], strip, task.grid)
+    return Swept(states, output)
+
+
+class _Room:
+    """The running sweep of the extension, and memory that strips use again and again."""
+
+    def __init__(self, task: Task, states: dict[str, Tensor], with_tables: bool, instruction_set: str | None) -> None:
+        inputs = self._inputs = task.inputs
+        self._with_tables = with_tables
+        self._scores = self._weights = self._scratch = torch.empty(0)
+        module = extension()
+        assert module is not None
+        self._sweep = module.Sweep(
+            batch=inputs.batch,
+            heads=inputs.query_heads,
+            query_len=inputs.query_len,
+            key_len=inputs.key_len,
+            query_offset=inputs.query_offset,
+            key_offset=inputs.key_offset,
+            softcap=0.0 if inputs.softcap is None or _biased(inputs) else inputs.softcap,
+            sinks=None if inputs.sinks is None else inputs.sinks.contiguous(),
+            row_cells=_sizes(task.grid.rows),
+            key_cells=_sizes(task.grid.keys),
+            results={s.name: states[s.name] for s in task.statistics if type(s) in FUSED},
+            instruction_set=instruction_set,
+            openmp_parallel=openmp_parallel(),
+        )
+
+    def strip(self, block: Block, item: BatchItem, valid: Tensor | None) -> tuple[Strip, Tensor]:
+        """The strip after the pass, and what its weights must be multiplied by, `[heads, rows]`.
+
+        Without tables the strip holds exponentials for weights, and nothing else may look at scores and weights.
+        """
+        inputs = self._inputs
+        heads, rows = block.head_stop - block.head_start, block.row_stop - block.row_start
+        keys = block.key_stop - block.key_start
+        scores = self._score_table(heads, rows, keys)
+        query = item.query[block.head_start : block.head_stop, block.row_start : block.row_stop]
+        product(query, item.key, block, inputs, out=scores)
+        if _biased(inputs):
+            if inputs.softcap is not None:
+                scores.div_(inputs.softcap).tanh_().mul_(inputs.softcap)
+            bias = bias_of(inputs, block)
+            if bias is not None:
+                scores.add_(bias)
+        segments = doubtful_segments(inputs, block)
+        weights = by_distance = scratch = scores
+        if self._with_tables:
+            skewed = SkewBuffer(self._weights_room(heads, rows, keys), heads, rows, keys)
+            weights, by_distance = skewed.table, skewed.by_distance
+            scratch = self._scratch[: heads * rows * keys].view(heads, rows, keys)
+        terms, top = torch.empty(4, heads, rows), torch.empty(heads, rows, dtype=torch.int64)
+        spoiled = self._sweep.strip(
+            scores=scores,
+            batch=block.batch,
+            head_start=block.head_start,
+            row_start=block.row_start,
+            key_start=block.key_start,
+            cell_rows=block.cell_rows,
+            allowed=[(segment.start - block.key_start, _side_by_side(segment.allowed)) for segment in segments],
+            valid=None if valid is None else valid.contiguous(),
+            weights=weights if self._with_tables else None,
+            row_terms=terms,
+            top=top,
+            threads=torch.get_num_threads(),
+        )
+        if spoiled is not None:
+            raise not_finite(block.batch, *spoiled)
+        top_score, row_max, row_sum, scale = terms.unbind()
+        sink = None
+        if inputs.sinks is not None:
+            logits = inputs.sinks[block.head_start : block.head_stop, None]
+            sink = logits - row_max.masked_fill(row_max == -torch.inf, 0)
+        strip = Strip(
+            inputs=inputs,
+            batch=block.batch,
+            head_start=block.head_start,
+            head_stop=block.head_stop,
+            row_start=block.row_start,
+            row_stop=block.row_stop,
+            key_start=block.key_start,
+            key_stop=block.key_stop,
+            shifted=scores,
+            weights=weights,
+            by_distance=by_distance,
+            scratch=scratch,
+            top_score=top_score,
+            row_max=row_max,
+            row_sum=row_sum,
+            sink=sink,
+            top=top.clamp_min(0),
+            empty=top < 0,
+            valid=valid,
+            segments=segments,
+            cell_rows=block.cell_rows,
+        )
+        return strip, scale
+
+    def _score_table(self, heads: int, rows: int, keys: int) -> Tensor:
+        """`[heads, rows, keys]`, uninitialised, whose rows start on cache lines and in different cache sets."""
+        pitch = (keys + LINE - 1) // LINE * LINE + LINE if keys > LINE else keys
+        if self._scores.numel() < heads * rows * pitch:
+            self._scores = torch.empty(heads * rows * pitch)
+        return self._scores[: heads * rows * pitch].view(heads, rows, pitch)[..., :keys]
+
+    def _weights_room(self, heads: int, rows: int, keys: int) -> Tensor:
+        elements = SkewBuffer.elements(heads, rows, keys)
+        if self._weights.numel() < elements:
+            self._weights, self._scratch = torch.empty(elements), torch.empty(elements)
+        return self._weights
+
+
+def _biased(inputs: AttentionInputs) -> bool:
+    return inputs.mask is not None and inputs.mask.biased
+
+
+def _sizes(cells: Cells) -> tuple[int, int, int]:
+    return cells.count, cells.size, cells.larger
+
+
+def _side_by_side(allowed: Tensor) -> Tensor:
+    """The same, keys next to one another in memory, as the pass reads them."""
+    return allowed if allowed.stride(-1) == 1 or allowed.shape[-1] == 1 else allowed.contiguous()
