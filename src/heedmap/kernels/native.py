@@ -79,7 +79,7 @@ def openmp_parallel() -> int:
     have to share the cores with them. So the pass borrows theirs.
     """
     try:
-        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value or 0  # noqa: SLF001
+        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value or 0
     except (AttributeError, OSError):  # another OpenMP runtime, or none
         return 0
 
@@ -97,7 +97,10 @@ def unsupported(inputs: AttentionInputs, statistics: Sequence[Statistic]) -> str
 
 @torch.no_grad()
 def sweep(task: Task, instruction_set: str | None = None) -> Swept:
-    """Visit every strip once; see `Task` and `Swept`. `instruction_set`: one of the extension's, the best by default."""
+    """Visit every strip once; see `Task` and `Swept`.
+
+    `instruction_set` is one of the extension's `instruction_sets()`, by default the first of them.
+    """
     inputs = task.inputs
     states = {statistic.name: statistic.start(inputs, task.grid) for statistic in task.statistics}
     others = [statistic for statistic in task.statistics if type(statistic) not in FUSED]
