@@ -21,6 +21,7 @@ from heedmap.errors import HeedmapError, InputError, StorageError
 COMMANDS = {
     "look": "Look at a text: measure every head of a model over it and print what stands out.",
     "show": "Print the summary of a run again.",
+    "scaling": "Measure why scores are divided by √d_k, on random vectors or on a model's own heads.",
 }
 
 EXIT_ERROR = 2

@@ -1,0 +1,121 @@
+"""What the commands of the measured lessons share: a console, a progress line, and files that appear whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from heedmap.errors import InputError, StorageError
+
+
+def console() -> Console:
+    """Standard output for a person: colour on a terminal, plain text when piped."""
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def new_table(*columns: str, roomy: bool = True) -> Table:
+    """A quiet table; the first column is left-aligned, the others hold numbers. Not `roomy`: one space between."""
+    table = Table(
+        box=box.SIMPLE_HEAD, header_style="bold cyan", show_edge=False, pad_edge=False,
+        padding=(0, 1, 0, 0) if roomy else (0, 0),
+    )  # fmt: skip
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
+    return table
+
+
+@contextlib.contextmanager
+def working(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error while work goes on; call it to say what is being done."""
+    screen = Console(file=sys.stderr)
+    if quiet or not screen.is_terminal:
+        yield lambda line: None
+        return
+    with Status(what, console=screen) as status:
+        yield status.update
+
+
+def write_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on one line of standard output; NaN and infinity become null."""
+    sys.stdout.write(json.dumps(finite(document), allow_nan=False, ensure_ascii=True) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """Plain data without NaN and infinity."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return value
+
+
+def parquet_path(text: str | None) -> Path | None:
+    """The file to write a table to, checked before any work is done."""
+    if text is None:
+        return None
+    path = Path(text)
+    if path.suffix.lower() != ".parquet":
+        raise InputError("--parquet", expected="a file name that ends in .parquet", got=repr(text))
+    if path.is_dir():
+        raise InputError("--parquet", expected="a file to write the table to", got=f"the folder {text!r}")
+    return path
+
+
+def write_parquet(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write rows as a Parquet table, whole or not at all; raises ``StorageError`` where that cannot be done."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=".parquet", dir=path.parent)
+        os.close(descriptor)
+        try:
+            parquet.write_table(table, name)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        raise StorageError(
+            "--parquet",
+            expected="a place to write the table to",
+            got=f"{problem.strerror or problem} ({path})",
+            do="choose another file name",
+        ) from problem
+
+
+def bytes_text(count: float) -> str:
+    """`1.2 GB`, in powers of 1,000."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            number = count / size
+            return f"{number:,.0f} {unit}" if number >= 100 else f"{number:,.1f} {unit}"
+    return f"{count:,.0f} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """`0.21 s`, `3.4 s`, `2 min 5 s`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    if seconds < 7200:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    return f"{seconds / 3600:,.1f} h"

@@ -1,0 +1,154 @@
+"""``heedmap scaling``: why attention divides by √d_k, measured beside its prediction, or on the heads of a model."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from heedmap.cli import lesson
+from heedmap.cli.picture import DARK, picture_path
+from heedmap.errors import InputError
+
+if TYPE_CHECKING:
+    from heedmap.experiments.scaling import Point, Scaling
+
+_TABLES = (
+    ("Spread of the scores, and entropy of a row (nats)", ("spread", "entropy"), 2),
+    ("Largest weight of a row, and norm of the softmax's Jacobian", ("largest", "jacobian"), 3),
+)
+_FORMS = ("raw", "scaled")
+
+
+@click.command(short_help="Measure why scores are divided by √d_k, on random vectors or on a model's own heads.")
+@click.option("--dims", default="1,2,4,8,16,32,64,128,256,512,1024", show_default=True, metavar="D,…",
+              help="Values of d_k.")  # fmt: skip
+@click.option("--n", type=click.IntRange(2, 8192), default=100, show_default=True, help="Queries and keys of a draw.")
+@click.option("--seeds", type=click.IntRange(1, 10_000), default=20, show_default=True,
+              help="Independent seeds, over which the intervals are.")  # fmt: skip
+@click.option("--repeats", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Draws of each seed.")
+@click.option("--components", "law", type=click.Choice(["gaussian", "uniform", "correlated"]), default="gaussian",
+              show_default=True, help="Law of the components, of mean 0 and variance 1.")  # fmt: skip
+@click.option("--correlation", type=float, metavar="R", help="Between two components, where they are correlated "
+              "(0.1 unless given).")  # fmt: skip
+@click.option("--model", metavar="M", help="Measure the heads of this model instead: packaged, folder, GGUF or hub id.")
+@click.option("--file", metavar="F", help="The text to run through the model; - for standard input.")
+@click.option("--text", metavar="T", help="The text itself, in place of --file.")
+@click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="Cut the text to N tokens.")
+@click.option("--temperature", "temperatures", multiple=True, type=float, metavar="T",
+              help="Also with scores divided by T, on a model's heads; may be repeated.")  # fmt: skip
+@click.option("--png", metavar="F", help="Draw the result as F.png or F.svg.")
+@click.option("--dark", is_flag=True, help="Draw for a dark page.")
+@click.option("--parquet", metavar="F", help="Write the numbers as a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+def command(
+    dims: str,
+    n: int,
+    seeds: int,
+    repeats: int,
+    law: Any,
+    correlation: float | None,
+    model: str | None,
+    file: str | None,
+    text: str | None,
+    tokens: int | None,
+    temperatures: tuple[float, ...],
+    png: str | None,
+    dark: bool,
+    parquet: str | None,
+    as_json: bool,
+) -> None:
+    """Measure why attention divides its scores by √d_k.
+
+    Scores of random vectors spread with √d_k; the softmax of such scores puts nearly everything on one key, and the
+    gradient of most rows dies. Each number is given with its 95 % interval over seeds and its prediction.
+
+    \b
+    heedmap scaling --png scaling.png
+    heedmap scaling --components correlated --correlation 0.2
+    heedmap scaling --model minilm --file text.txt --temperature 2
+    """
+    picture, table = picture_path(png), lesson.parquet_path(parquet)
+    facecolor = DARK if dark else "white"
+    if model is not None or file is not None or text is not None:
+        from heedmap.cli.scaling_heads import measure_model
+
+        measure_model(model, file, text, tokens, temperatures, picture, facecolor, table, as_json=as_json)
+        return
+    for name, given in (("--tokens", tokens), ("--temperature", temperatures or None)):
+        if given is not None:
+            raise InputError("scaling", expected=f"{name} with --model", got=f"{name} alone", do="name a model")
+    if correlation is not None and law != "correlated":
+        raise InputError("scaling", expected="--correlation with --components correlated", got=f"{law} components")
+
+    from heedmap.experiments.scaling import Settings, head_dims_from, run_scaling
+
+    settings = Settings(head_dims_from(dims), n, seeds, repeats, law, 0.1 if correlation is None else correlation)
+    with lesson.working("drawing vectors", quiet=as_json) as say:
+        found = run_scaling(settings, lambda head_dim: say(f"d_k = {head_dim} done"))
+    document = lesson.finite(found.document())
+    if picture is not None:
+        from heedmap.figures.save import save
+        from heedmap.figures.scaling import scaling_figure
+
+        save(scaling_figure(document, facecolor=facecolor), picture)
+    if table is not None:
+        lesson.write_parquet(found.rows(), table)
+    if as_json:
+        lesson.write_json(document)
+    else:
+        lesson.console().print(_page(found))
+
+
+def _page(found: Scaling) -> Group:
+    from heedmap.experiments.scaling import agreement
+
+    settings = found.settings
+    blocks: list[Any] = [Text("")]
+    for title, quantities, decimals in _TABLES:
+        blocks.append(Text(title, style="bold"))
+        table = lesson.new_table(
+            "d_k", *(name for _ in quantities for form in _FORMS for name in (form, "pred.")), roomy=False
+        )
+        for head_dim in settings.head_dims:
+            points = [found.point(head_dim, form, name) for name in quantities for form in _FORMS]
+            table.add_row(f"{head_dim:,}", *(cell for point in points for cell in _cells(point, decimals)))
+        blocks += [_dimmed(table), Text("")]
+    blocks.append(Text("Gradient that reaches a query (norm), its median, and rows with a weight > 0.9", style="bold"))
+    table = lesson.new_table("d_k", "raw", "pred.", "scaled", "pred.", "median raw", "scaled", "> 0.9 raw")
+    for head_dim in settings.head_dims:
+        cells = [cell for form in _FORMS for cell in _cells(found.point(head_dim, form, "gradient"), 2)]
+        medians = [f"{found.point(head_dim, form, 'gradient_median').measured.mean:.2g}" for form in _FORMS]
+        taken = found.point(head_dim, "raw", "saturated").measured.mean
+        table.add_row(f"{head_dim:,}", *cells, *medians, f"{taken:.0%}")
+    within, judged = agreement(found.points)
+    near = "" if settings.components.exact else ", which for uniform components is only nearly right"
+    blocks += [
+        _dimmed(table),
+        Text(
+            "\n"
+            f"{settings.n} queries × {settings.n} keys, {settings.seeds} seeds × {settings.repeats}, {settings.law} "
+            "components; ± is half the 95 % interval over seeds. raw: q·k; scaled: q·k / √d_k. Spread, Jacobian and "
+            "gradient are root mean squares."
+        ),
+        Text(f"{within} of {judged} predictions lie within their interval{near}.\n", style="bold"),
+    ]
+    return Group(*blocks)
+
+
+def _dimmed(table: Table) -> Table:
+    for column in table.columns:
+        if column.header == "pred.":
+            column.style = "dim"
+    return table
+
+
+def _cells(point: Point, decimals: int) -> tuple[str, str]:
+    """A measurement with half its interval, and its prediction."""
+    interval = "" if math.isnan(point.measured.half) else f"±{point.measured.half:.{decimals}f}"
+    predicted = "" if point.predicted is None else f"{point.predicted:.{decimals}f}"
+    return f"{point.measured.mean:.{decimals}f}{interval}", predicted
