@@ -34,6 +34,10 @@ from heedmap.runs.writer import RunWriter
 from heedmap.statistics.catalogue import choose
 
 
+_SPARING = {"use_cache": False, "logits_to_keep": 1}
+"""What a forward pass need not keep: keys and values of every layer, and logits of every token."""
+
+
 class Progress(Protocol):
     """Told what `look` is at: `stage` is "load", "tokenise", "forward", "check" or "write", `done` of `total` steps."""
 
@@ -151,14 +155,13 @@ class _View:
         named = set(inspect.signature(type(body).forward).parameters)
         device = next(model.parameters()).device
         self._inputs = {name: values.to(device) for name, values in inputs.items() if name in named}
-        self._settings = {"use_cache": False} if "use_cache" in named else {}
+        self._settings = {name: value for name, value in _SPARING.items() if name in named}
         self.bytes_per_weight = next(model.parameters()).element_size()
 
     def forward(self, count: int) -> Tensor:
-        """Run the first `count` tokens; hidden states `[1, count, width]`."""
+        """Run the first `count` tokens; hidden states `[1, count, width]`, or the last token's logits."""
         cut = {name: values[:, :count] for name, values in self._inputs.items()}
-        output = self._body(**cut, **self._settings)
-        return output[0] if isinstance(output, tuple) else output.last_hidden_state
+        return self._body(**cut, **self._settings)[0]
 
     def expected_layers(self, session: Session) -> int:
         """How many layers will be measured, for the progress bar."""
