@@ -14,6 +14,8 @@ from functools import cache
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
+from heedmap.errors import HeedmapWarning
+
 BASE = "DejaVu Sans"  # comes with matplotlib, so it is always there
 
 # tried before all others, so that one text is drawn in one face where a face that covers it is installed
@@ -41,7 +43,7 @@ _NOT_LETTERS = ("last resort", "lastresort", "adobe blank", "color emoji", "appl
 _EAST_ASIAN = ("HANGUL", "CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC")
 
 
-class MissingGlyphWarning(UserWarning):
+class MissingGlyphWarning(HeedmapWarning):
     """Letters that no installed font can draw; the text of the warning names the remedy."""
 
 

@@ -59,10 +59,15 @@ class HeadValues:
         return (*self.rows[int(row)], int(head))
 
 
+def statistics_of(run: Run) -> list[str]:
+    """The statistics of a run that have one mean per head, and so can colour the grid."""
+    return [name for name in run.table("head").column_names if name not in (*_KEYS, *_COUNTS)]
+
+
 def head_values(run: Run, statistic: str) -> HeadValues:
     """Read a column of the run's head table; ``InputError`` names the columns there are."""
     heads = run.table("head")
-    columns = [name for name in heads.column_names if name not in (*_KEYS, *_COUNTS)]
+    columns = statistics_of(run)
     if statistic not in columns:
         raise InputError(
             "overview", expected=f"a statistic of this run's heads ({', '.join(columns)})", got=repr(statistic)

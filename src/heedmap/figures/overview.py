@@ -47,7 +47,9 @@ def overview(
     values = grid.head_values(run, statistic)
     part, layer, number = find_head(run, head) if head is not None else values.largest()
     tokens = run.tokens
-    words = wording(tokens.column("text").to_pylist(), run.text)
+    words = wording(
+        tokens.column("text").to_pylist(), run.text if run.text_pair is None else f"{run.text}  +  {run.text_pair}"
+    )
     if words.missing:
         warn_missing(words.missing, "labels show token numbers in their place")
 
