@@ -111,6 +111,16 @@ def test_layers_heads_and_statistics_that_were_asked_for_are_what_is_kept(wordy,
     assert not (run.path / "inputs.safetensors").exists()
 
 
+@pytest.mark.parametrize("name", ["gpt-oss", "gemma2"])
+def test_windows_of_some_heads_are_those_of_the_whole_run(wordy, tmp_path, name):
+    model, tokenizer = wordy(name)
+    whole = look(CAT, model, tokenizer, out=tmp_path / "whole")
+    some = look(CAT, model, tokenizer, out=tmp_path / "some", heads=["0.3", "1.1"])
+    assert some.heads == [("self", 0, 3), ("self", 1, 1)]
+    for layer, head in ((0, 3), (1, 1)):
+        np.testing.assert_allclose(some.weights(layer, head), whole.weights(layer, head), rtol=0, atol=2e-6)
+
+
 def test_a_pair_of_texts_is_kept_with_both_its_texts(minilm_folder, tmp_path):
     run = look("The cat sat.", out=tmp_path / "pair", text_pair="It was tired.")
     assert set(run.tokens.column("segment").to_pylist()) == {0, 1}
@@ -244,6 +254,13 @@ def test_a_failed_self_check_warns_and_is_in_the_run(wordy, tmp_path, monkeypatc
     with pytest.warns(HeedmapWarning, match="the self-check failed"):
         run = look(CAT, *wordy("bert"), out=tmp_path / "run")
     assert run.meta["self_check"]["passed"] is False
+
+
+def test_a_run_that_cannot_check_itself_says_so(wordy, tmp_path, monkeypatch):
+    monkeypatch.setattr(selfcheck, "eager_function", lambda module: None)
+    with pytest.warns(HeedmapWarning, match="could not check itself"):
+        run = look(CAT, *wordy("bert"), out=tmp_path / "run")
+    assert run.meta["self_check"] is None
 
 
 def test_a_run_holds_files_of_its_own_only(wordy, tmp_path):

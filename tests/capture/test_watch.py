@@ -234,6 +234,18 @@ def test_models_in_half_precision_are_measured_on_their_own_rounded_inputs(famil
     _assert_as_dense(call, scores.softmax(-1))
 
 
+def test_under_autocast_attention_runs_in_autocasts_dtype(family):
+    model, ids = family("llama"), _ids()
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = model(input_ids=ids).logits
+        with watch(model, keep_inputs=True) as seen:
+            output = model(input_ids=ids).logits
+    inputs = seen.call(0).inputs
+    assert inputs is not None
+    assert inputs.query.dtype == inputs.key.dtype == torch.bfloat16
+    torch.testing.assert_close(output, expected, rtol=0, atol=0.05)
+
+
 def test_kept_inputs_give_the_weights_again(family):
     model, ids = family("gemma2"), _ids()
     eager = _eager(model, {"input_ids": ids})

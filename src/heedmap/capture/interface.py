@@ -177,7 +177,7 @@ class InterfaceCall:
                     part=place.part,
                     measurements=found.measurements,
                     formula=Formula.of(every, self.dropout()),
-                    inputs=reading.inputs(with_value=False) if session.keep_inputs else None,
+                    inputs=every if session.keep_inputs else None,
                     heads=heads,
                     forward=place.forward,
                 )

@@ -33,7 +33,6 @@ from heedmap.runs.reader import Run
 from heedmap.runs.writer import RunWriter
 from heedmap.statistics.catalogue import choose
 
-
 _SPARING = {"use_cache": False, "logits_to_keep": 1}
 """What a forward pass need not keep: keys and values of every layer, and logits of every token."""
 
@@ -243,14 +242,21 @@ def _columns(tokens: Tokens) -> dict[str, list[Any]]:
 
 
 def _warn(checked: dict[str, Any] | None) -> None:
-    if checked is not None and not checked["passed"]:
+    if checked is None:
+        warnings.warn(
+            "this model has no eager attention to compare with: the run could not check itself",
+            HeedmapWarning,
+            stacklevel=3,
+        )
+        return
+    if not checked["passed"]:
         warnings.warn(
             f"the self-check failed: weights of head {checked['layer']}.{checked['head']} differ from the model's own "
             f"eager attention by {checked['max_abs_error']:.1e}, budget {checked['budget']:.1e}: do not trust this run",
             HeedmapWarning,
             stacklevel=3,
         )
-    if checked is not None and not checked["loaded_agrees"]:
+    if not checked["loaded_agrees"]:
         warnings.warn(
             "the attention implementation that the model was loaded with differs from its eager one by "
             f"{checked['loaded_difference']:.1e} of the largest output, beyond rounding",

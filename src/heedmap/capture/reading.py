@@ -105,8 +105,8 @@ def read_call(
     """
     check_keywords(module, keywords, implementation)
     query, key, value = (tensor.detach() for tensor in (query, key, value))
-    if query.dtype != key.dtype or query.dtype != value.dtype:
-        query, key, value = _one_dtype(query, key, value)
+    dtype = _dtype(query, key, value)
+    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     batch = max(query.shape[0], key.shape[0])
     query, key, value = (tensor.expand(batch, -1, -1, -1) for tensor in (query, key, value))
     query_len, key_len = query.shape[2], key.shape[2]
@@ -206,11 +206,11 @@ def _sinks(module: nn.Module, keywords: dict[str, Any], query: Tensor) -> Tensor
     return None
 
 
-def _one_dtype(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Under autocast the parts may differ, and attention runs in autocast's dtype; else in the value's."""
+def _dtype(query: Tensor, key: Tensor, value: Tensor) -> torch.dtype:
+    """The dtype that attention runs in: autocast's where that is on, else the values'."""
     device = query.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else value.dtype
-    return query.to(dtype), key.to(dtype), value.to(dtype)
+    single = {tensor.dtype for tensor in (query, key, value)} <= {torch.float32, torch.float16, torch.bfloat16}
+    return torch.get_autocast_dtype(device) if single and torch.is_autocast_enabled(device) else value.dtype
 
 
 def _four_dimensions(table: Tensor) -> Tensor:
