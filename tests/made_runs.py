@@ -46,6 +46,7 @@ def make_run(
     words: Sequence[int] | None = None,
     segment: Sequence[int] | None = None,
     text: str | None = None,
+    text_pair: str | None = None,
     causal: bool = False,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
@@ -59,7 +60,7 @@ def make_run(
     labels = list(labels) if labels is not None else [f"token{i}" for i in range(n)]
     chosen = list(range(count)) if heads is None else list(heads)
     with RunWriter(path, keep_inputs=keep_inputs) as writer:
-        writer.source(text if text is not None else " ".join(labels))
+        writer.source(text if text is not None else " ".join(labels), text_pair)
         writer.tokens(
             {
                 "position": list(range(n)),

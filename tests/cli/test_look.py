@@ -107,6 +107,16 @@ def test_a_text_that_is_the_name_of_a_file_gets_a_note(
     assert "for the text in that file use --file cat.txt" in capsys.readouterr().err
 
 
+def test_a_text_too_long_to_be_the_name_of_a_file_is_a_text(here: Path, asked: dict[str, Any]):
+    assert main(["look", "고양이" * 200]) == 130
+    assert asked["text"] == "고양이" * 200
+
+
+def test_a_picture_is_measured_for_even_where_other_statistics_are_asked_for(here: Path, asked: dict[str, Any]):
+    main(["look", CAT, "--statistics", "received,entropy", "--png", "a.png"])
+    assert asked["statistics"] == ["received", "entropy", "map_max"]
+
+
 def test_help_needs_no_torch():
     code = (
         "import sys; from heedmap.cli.main import main; code = main(sys.argv[1:]); "

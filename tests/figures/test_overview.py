@@ -151,6 +151,22 @@ def test_letters_without_a_font_warn_with_the_remedy_and_are_never_boxes(
     save(figure, tmp_path / "a.png")  # matplotlib would warn of a box
 
 
+def test_letters_that_are_not_drawn_need_no_font(made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    own = str(Path(font_manager.__file__).parent)
+    monkeypatch.setattr(
+        font_manager.fontManager, "ttflist", [e for e in font_manager.fontManager.ttflist if e.fname.startswith(own)]
+    )
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    labels = ["고양이"] * 300
+    run = made.make_run(tmp_path / "run", made.uniform(300)[None, None], labels, text="cat " * 300 + "고양이")
+    overview(run)
+
+
+def test_both_texts_of_a_pair_are_in_the_title(made: ModuleType, tmp_path: Path):
+    run = _run(made, tmp_path / "run", text="the cat", text_pair="the dog")
+    assert "the cat + the dog" in _texts(overview(run))
+
+
 def test_a_run_without_maps_is_drawn_from_its_inputs(made: ModuleType, tmp_path: Path):
     run = _run(made, tmp_path / "kept", statistics=["entropy"])
     assert "weight from each token (row) to each token (column)" in _texts(overview(run))

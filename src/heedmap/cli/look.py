@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -61,10 +62,12 @@ def command(
     second = read_pair(pair)
     wanted_layers = None if layers is None else parse_layers(layers)
     wanted_heads = None if heads is None else parse_heads(heads)
-    names = parse_names(statistics)
     picture = picture_path(png)
+    names = parse_names(statistics)
+    if picture is not None and not isinstance(names, str):
+        names += [name for name in ("entropy", "map_max") if name not in names]  # what the picture is made from
     folder = _run_path(out, source, model, second)
-    if text is not None and "\n" not in text and len(text) < 256 and Path(text).is_file():
+    if text is not None and os.path.isfile(text):  # noqa: PTH113 — Path.is_file raises for too long a name
         click.echo(
             f"note: looking at the words {text!r} themselves; for the text in that file use --file {text}", err=True
         )

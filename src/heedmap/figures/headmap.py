@@ -31,7 +31,7 @@ class HeadMap:
     else each cell covers several tokens and shows the largest weight among them.
     """
 
-    def __init__(self, run: Run, part: str, layer: int, head: int, labels: list[str]) -> None:
+    def __init__(self, run: Run, part: str, layer: int, head: int) -> None:
         info = next(entry for entry in run.layers if (entry.part, entry.layer) == (part, layer))
         several_parts = len({entry.part for entry in run.layers}) > 1
         self.name = f"head {part + ' ' if several_parts else ''}{layer}.{head}"
@@ -39,13 +39,19 @@ class HeadMap:
         self.lengths = (info.query_len, info.key_len)
         self.first = (info.query_offset, info.key_offset)
         self.exact = self.values.shape == self.lengths
-        special = run.tokens.column("special").to_pylist()
-        segment = run.tokens.column("segment").to_pylist()
-        spans = [range(start, start + length) for start, length in zip(self.first, self.lengths, strict=True)]
-        named = not info.cross and all(span.start >= 0 and span.stop <= len(labels) for span in spans)
-        self.labels = [[labels[position] for position in span] if named else [] for span in spans]
-        self.special = [[special[position] for position in span] if named else [] for span in spans]
-        self.borders = [_changes([segment[position] for position in span]) if named else [] for span in spans]
+        tokens = run.tokens
+        self._spans = [range(start, start + length) for start, length in zip(self.first, self.lengths, strict=True)]
+        self._named = not info.cross and all(s.start >= 0 and s.stop <= tokens.num_rows for s in self._spans)
+        self._special = tokens.column("special").to_pylist()
+        segment = tokens.column("segment").to_pylist()
+        self._borders = [
+            _changes([segment[position] for position in span]) if self._named else [] for span in self._spans
+        ]
+        self._labels: list[list[str]] = [[], []]
+
+    def name_tokens(self, labels: list[str]) -> None:
+        """Give the map the labels of all tokens of the text."""
+        self._labels = [[labels[position] for position in span] for span in self._spans]
 
     @property
     def reading(self) -> str:
@@ -57,8 +63,8 @@ class HeadMap:
 
     @property
     def labelled(self) -> bool:
-        """Whether every token has its label beside the map."""
-        return bool(self.labels[0]) and self.exact and self._label_points() >= _SMALLEST_LABEL
+        """Whether every token has room for its label beside the map."""
+        return self._named and self.exact and self._label_points() >= _SMALLEST_LABEL
 
     def size(self) -> Size:
         """Width and height in inches; cells are square."""
@@ -73,7 +79,7 @@ class HeadMap:
         if not self.labelled:
             return _POSITION_TICKS, _POSITION_TICKS
         points = self._label_points()
-        left, above = (max(text_width(figure, label, points) for label in labels) for labels in self.labels)
+        left, above = (max(text_width(figure, label, points) for label in labels) for labels in self._labels)
         return above + 0.12, left + 0.14
 
     def draw(self, axes: Axes, bar: Axes, style: Style) -> None:
@@ -102,9 +108,9 @@ class HeadMap:
             self._write_positions(axes, style)
         if self.exact and self.size().height / rows >= 0.29:
             self._write_weights(axes, norm, style)
-        for border in self.borders[0]:
+        for border in self._borders[0]:
             axes.axhline(border, color=style.accent, linewidth=0.8)
-        for border in self.borders[1]:
+        for border in self._borders[1]:
             axes.axvline(border, color=style.accent, linewidth=0.8)
         colour_bar(bar, style.weight, norm, style)
         if not isinstance(norm, PowerNorm):
@@ -129,9 +135,9 @@ class HeadMap:
         axes.set_xticks([])
         axes.set_yticks([])
         points = self._label_points()
-        for axis, labels in enumerate(self.labels):
+        for axis, labels in enumerate(self._labels):
             for index, label in enumerate(labels):
-                color = style.muted if self.special[axis][index] else style.ink
+                color = style.muted if self._special[self._spans[axis][index]] else style.ink
                 place = (0, index + 0.5) if axis == 0 else (index + 0.5, 0)
                 axes.annotate(
                     label, place, xytext=(-4, 0) if axis == 0 else (0, 4), textcoords="offset points",

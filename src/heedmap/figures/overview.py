@@ -22,6 +22,7 @@ _MARGIN = 0.4  # all lengths in inches
 _GAP = 0.65
 _TITLE = 0.95
 _FOOTER = 0.75  # a colour bar with its numbers
+_TITLE_LETTERS = 200
 _PANEL_TITLE = 9.5  # points
 
 
@@ -46,17 +47,17 @@ def overview(
     style = style_for(facecolor)
     values = grid.head_values(run, statistic)
     part, layer, number = find_head(run, head) if head is not None else values.largest()
-    tokens = run.tokens
-    words = wording(
-        tokens.column("text").to_pylist(), run.text if run.text_pair is None else f"{run.text}  +  {run.text_pair}"
-    )
+    head_map = headmap.HeadMap(run, part, layer, number)
+    labels: list[str] = run.tokens.column("text").to_pylist() if head_map.labelled else []
+    words = wording(labels, _title(run))
+    if head_map.labelled:
+        head_map.name_tokens(words.labels)
     if words.missing:
         warn_missing(words.missing, "labels show token numbers in their place")
 
     with rc_context({"font.family": list(words.fonts.families), "svg.fonttype": "path", "axes.unicode_minus": True}):
         canvas = FigureCanvasAgg(Figure(facecolor=style.page))
         figure = canvas.figure
-        head_map = headmap.HeadMap(run, part, layer, number, words.labels)
         above, beside = head_map.label_room(figure)
         map_size = head_map.size()
         grid_size = grid.size(values, beside=above + map_size.height - grid.TICKS)
@@ -125,6 +126,12 @@ def find_head(run: Run, head: tuple[str, int, int] | tuple[int, int] | str) -> t
 
 def _span(numbers: list[int]) -> str:
     return f"{numbers[0]}–{numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+
+
+def _title(run: Run) -> str:
+    """As much of the text as a title may need, and of its pair."""
+    texts = [run.text[:_TITLE_LETTERS]] + ([] if run.text_pair is None else [run.text_pair[:_TITLE_LETTERS]])
+    return "  +  ".join(" ".join(text.split()) for text in texts)
 
 
 def _fit(text: str, inches: float, size: float) -> str:
