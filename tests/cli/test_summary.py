@@ -42,14 +42,17 @@ def test_it_tells_what_was_looked_at_and_what_it_cost(made: ModuleType, tmp_path
     assert "made · BertModel · 2 layers × 2 heads · float32" in text
     assert "0.75 s (load 0.50 s, forward 0.20 s) · peak memory 345 MB" in text
     assert "output_attentions would have held 41.5 kB of weights" in text
-    assert "✓ within 6.0e-08 (budget 1.0e-05) of the model's own eager" in text
+    assert "✓ within 6.0e-08 of the model's own eager attention (budget 1.0e-05, largest in head 0.1," in " ".join(
+        text.split()
+    )
+    assert "over the first 3 tokens)" in " ".join(text.split())
 
 
 def test_it_tells_the_most_telling_heads_with_values(made: ModuleType, tmp_path: Path):
     lines = _printed(_run(made, tmp_path / "run")).splitlines()
     assert next(line for line in lines if "the token before" in line).split()[3:5] == ["0.0", "1.00"]
     assert next(line for line in lines if "the first token" in line).split()[3:5] == ["1.0", "1.00"]
-    assert next(line for line in lines if "(nats)" in line).split()[5:7] == ["0.1", "1.95"]
+    assert next(line for line in lines if "entropy" in line).split()[5:7] == ["0.1", "1.95"]
 
 
 def test_it_tells_the_strongest_pairs_and_which_of_equal_words_are_meant(made: ModuleType, tmp_path: Path):
@@ -81,7 +84,9 @@ def test_a_failed_self_check_is_loud(made: ModuleType, tmp_path: Path):
     stream = io.StringIO()
     summary.print(stream)
     assert not summary.trusted
-    assert "✗ FAILED: 3.0e-01 (budget 1.0e-05)" in stream.getvalue()
+    assert "✗ FAILED: 3.0e-01 from the model's own eager attention (budget 1.0e-05" in " ".join(
+        stream.getvalue().split()
+    )
     assert "warning: the self-check FAILED" in stream.getvalue()
 
 

@@ -115,7 +115,11 @@ class Summary:
         for warning in self.warnings:
             blocks += [Text(""), Padding(Text(say(f"warning: {warning}"), style="bold yellow"), (0, 2))]
         if self.telling:
-            blocks += [Text(""), _title("Most telling heads"), self._telling_table(say, console.width)]
+            blocks += [
+                Text(""),
+                _title("Most telling heads, with their mean weight on"),
+                self._telling_table(say, console.width),
+            ]
         if self.pairs:
             blocks += [Text(""), _title("Strongest pairs of words"), self._pair_table(say, console)]
         blocks += [Text(""), self._next_steps(say, console.width), Text("")]
@@ -177,12 +181,17 @@ class Summary:
         check = self.run.meta.get("self_check")
         if check is None:
             return Text("not compared with the model's own eager attention", style="yellow")
-        where = f"layer {check.get('layer')}, head {check.get('head')}"
-        error, budget = check.get("max_abs_error"), check.get("budget")
-        numbers = f"{_scientific(error)} (budget {_scientific(budget)})"
+        part = f"{check['part']} " if self._several_parts and "part" in check else ""
+        where = (
+            f"budget {_scientific(check.get('budget'))}, largest in head {part}{check.get('layer')}.{check.get('head')}"
+        )
+        rows = check.get("rows") or 0
+        if rows < self.run.tokens.num_rows:
+            where += f", over the first {rows:,} tokens"
+        error = _scientific(check.get("max_abs_error"))
         if check.get("passed"):
-            return Text(f"✓ within {numbers} of the model's own eager attention, on a crop of {where}", style="green")
-        return Text(f"✗ FAILED: {numbers} from the model's own eager attention, on a crop of {where}", style="bold red")
+            return Text(f"✓ within {error} of the model's own eager attention ({where})", style="green")
+        return Text(f"✗ FAILED: {error} from the model's own eager attention ({where})", style="bold red")
 
     def _telling_table(self, say: Any, width: int) -> Table:
         table = Table.grid(padding=(0, 2), pad_edge=True)
@@ -193,7 +202,7 @@ class Summary:
             table.add_column(style=_HEAD, justify="right", no_wrap=True)
             table.add_column(no_wrap=True)
         for kind, heads in self.telling.items():
-            unit = " (nats)" if heads[0].unit == "nats" else ""
+            unit = ": entropy" if heads[0].unit == "nats" else ""
             cells = [cell for head in heads[:shown] for cell in (self._name(head), f"{head.value:.2f}")]
             table.add_row(f"{KINDS[kind]}{unit}", *cells)
         return table
