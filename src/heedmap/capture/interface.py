@@ -168,8 +168,11 @@ class InterfaceCall:
         """Measure these heads for a watch and report to it; with all heads, also the output."""
         with torch.no_grad():
             reading = self.read(session, place)
-            every = reading.inputs(with_value=with_output)
-            found = sweep(every if with_output else reading.inputs(heads, with_value=False), session.statistics)
+            every = reading.inputs(with_value=with_output, known=session.known)
+            asked = every
+            if not with_output:
+                asked = reading.inputs(heads, with_value=session.needs_value, known=session.known)
+            found = sweep(asked, session.statistics)
             session.report(
                 Call(
                     module=place.site.name,
@@ -182,7 +185,7 @@ class InterfaceCall:
                     forward=place.forward,
                 )
             )
-            return None if found.output is None else _laid_out(found.output)
+            return _laid_out(found.output) if with_output and found.output is not None else None
 
     def unmeasured(self) -> Tensor:
         """The output of a layer that nobody asks for: from the model's own code where that costs little memory."""

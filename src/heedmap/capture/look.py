@@ -9,7 +9,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +21,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.account import implementation, model_entry, peak_bytes, versions
+from heedmap.capture.known import Known
 from heedmap.capture.models import LoadedModel, resolve
+from heedmap.capture.passages import Passage, locate, stretches
 from heedmap.capture.positions import positions_of
 from heedmap.capture.selection import Selection
 from heedmap.capture.selfcheck import self_check
@@ -53,6 +55,7 @@ def look(
     layers: Iterable[int] | int | None = None,
     heads: Iterable[int | str | tuple[int, int]] | int | None = None,
     statistics: str | Iterable[str] = "default",
+    spans: Mapping[str, Passage] | None = None,
     max_tokens: int | None = None,
     keep_inputs: bool = True,
     progress: Progress | None = None,
@@ -74,6 +77,8 @@ def look(
         out: the folder to write; an earlier run there is replaced. None keeps the run in a temporary folder for as
             long as the returned `Run` is in use.
         layers, heads, statistics: what to measure, as in `watch`.
+        spans: named passages of the text, whose share of each token's attention is measured (`span_mass`): the words of
+            each, which stand once in the text, or `(start, end)` in characters, or a list of such places.
         max_tokens: cut the text to this many tokens.
         keep_inputs: keep query and key, from which any window of any matrix is exact.
         progress: called as work goes on, see `Progress`.
@@ -90,7 +95,7 @@ def look(
     tell = progress or _silent
     began = time.perf_counter()
     selection = Selection.of(layers, heads)
-    names = _checked_names(statistics)
+    names = _checked_names(statistics, with_spans=spans is not None)
     with _folder(out) as (path, temporary):
         writer = RunWriter(path, overwrite=True, keep_inputs=keep_inputs)
         tell("load", 0, 1)
@@ -98,6 +103,7 @@ def look(
         tell("load", 1, 1)
         at_load = time.perf_counter()
         tokens, inputs = _tokenised(loaded, text, text_pair, max_tokens)
+        passages = {} if spans is None else locate(spans, tokens)
         tell("tokenise", 1, 1)
         at_tokens = time.perf_counter()
         with writer, _evaluating(loaded.model):
@@ -105,7 +111,8 @@ def look(
             writer.tokens(_columns(tokens))
             viewed = _View(loaded.model, inputs)
             taken = _Taker(writer, tell)
-            session = Session(loaded.model, selection, names, keep_inputs, taken)
+            known = Known.of_tokens(tokens, passages)
+            session = Session(loaded.model, selection, names, keep_inputs, taken, known=known)
             taken.expect(viewed.expected_layers(session))
             attention = implementation(session)
             with opened(session), torch.no_grad():
@@ -134,6 +141,7 @@ def look(
                     },
                     "versions": versions(),
                 }
+                | ({"spans": {name: stretches(marks) for name, marks in passages.items()}} if passages else {})
             )
             tell("write", 1, 1)
         if temporary:
@@ -220,11 +228,14 @@ def _tokenised(
     return tokenise(loaded.tokenizer, text, text_pair, max_tokens=max_tokens, positions=positions)
 
 
-def _checked_names(statistics: str | Iterable[str]) -> str | list[str]:
-    """The names of statistics, checked before a model is loaded."""
-    names = statistics if isinstance(statistics, str) else list(statistics)
-    one = torch.zeros(1, 1, 1, 1)
-    choose(names, AttentionInputs(one, one))
+def _checked_names(statistics: str | Iterable[str], *, with_spans: bool) -> list[str]:
+    """The names of statistics, checked before a model is loaded; spans that are named are measured."""
+    names = [statistics] if isinstance(statistics, str) else list(statistics)
+    if with_spans and not {"all", "span_mass"} & set(names):
+        names.append("span_mass")
+    one, mark = torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, dtype=torch.bool)
+    spans = {"span": mark} if with_spans else None
+    choose(names, AttentionInputs(one, one, one, token_ids=mark.long(), classes={"class": mark}, spans=spans))
     return names
 
 

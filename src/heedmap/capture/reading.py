@@ -12,6 +12,7 @@ from heedmap.attention import masks
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.attention.masks.base import Mask
 from heedmap.attention.masks.data import FromTensor
+from heedmap.capture.known import Known
 from heedmap.capture.lazy_mask import LazyMask
 from heedmap.capture.original import eager_function, reads_keyword
 from heedmap.errors import UnsupportedError
@@ -47,8 +48,13 @@ class Reading:
     valid_queries: Tensor | None
     cross: bool
 
-    def inputs(self, heads: list[int] | None = None, *, with_value: bool = True) -> AttentionInputs:
-        """The call as attention inputs; with `heads`, of those query heads only, each with its own key head."""
+    def inputs(
+        self, heads: list[int] | None = None, *, with_value: bool = True, known: Known | None = None
+    ) -> AttentionInputs:
+        """The call as attention inputs; with `heads`, of those query heads only, each with its own key head.
+
+        `known` are facts about the tokens of the text, which are not those of another text's keys.
+        """
         query, key, sinks, tables = self.query, self.key, self.sinks, self.tables
         value: Tensor | None = self.value if with_value else None
         if heads is not None and heads != list(range(query.shape[1])):
@@ -62,6 +68,7 @@ class Reading:
         for table in tables:
             part = _table_mask(table)
             mask = part if mask is None else mask & part
+        facts = {} if known is None or self.cross else known.of_keys(key.shape[0], self.key_offset, key.shape[2])
         return AttentionInputs(
             query,
             key,
@@ -74,6 +81,7 @@ class Reading:
             key_offset=self.key_offset,
             valid_queries=self.valid_queries,
             cross=self.cross,
+            **facts,
         )
 
 

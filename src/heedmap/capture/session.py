@@ -13,11 +13,13 @@ from transformers import PreTrainedModel
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.formula import Formula
+from heedmap.capture.known import Known
 from heedmap.capture.layers import Numbers, Site, sites_of
 from heedmap.capture.lazy_mask import LazyMask
 from heedmap.capture.selection import Selection
 from heedmap.errors import InputError, UnsupportedError
 from heedmap.measurements import Measurements
+from heedmap.statistics.catalogue import needs_value
 
 NAME = "heedmap"
 """Our name in transformers' attention and mask interfaces; names with `flash`, `sdpa` or `/` change what models do."""
@@ -73,13 +75,17 @@ class Session:
         keep_inputs: bool,
         sink: Callable[[Call], None],
         compute: Callable[[Any, Session, Place], Tensor] | None = None,
+        known: Known | None = None,
     ) -> None:
         self.model = model
         self.selection = selection
-        self.statistics = statistics
+        self.statistics: str | tuple[str, ...] = statistics if isinstance(statistics, str) else tuple(statistics)
         self.keep_inputs = keep_inputs
         self.compute = compute
         """Computes the output of every call in place of measuring; for the self-check."""
+        self.known = known
+        """Facts about the tokens of the text that runs through the model."""
+        self.needs_value = needs_value(self.statistics)
         self._sink = sink
         self.sites = sites_of(model)
         if not self.sites:

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.interface import SESSIONS
+from heedmap.capture.known import Known
 from heedmap.capture.selection import Selection
 from heedmap.capture.session import Call, Session, unwatchable
 from heedmap.errors import InputError, UnsupportedError
@@ -58,6 +59,7 @@ def watch(
     layers: Iterable[int] | int | None = None,
     heads: Iterable[int | str | tuple[int, int]] | int | None = None,
     keep_inputs: bool = False,
+    known: Known | None = None,
 ) -> Iterator[Seen]:
     """Measure every attention call that a model makes inside the `with` block, exactly and in linear memory.
 
@@ -75,6 +77,9 @@ def watch(
         layers: layers to measure, as the model numbers them from 0; None for all.
         heads: heads to measure: numbers (in every layer), or `"layer.head"`, or `(layer, head)`; None for all.
         keep_inputs: keep each call's query and key, O(n) memory a layer.
+        known: facts about the tokens that run through the model (`heedmap.capture.known.Known`): their ids for
+            `duplicate` and `induction`, spans for `span_mass`, classes for `class_mass`. Cross-attention, whose keys
+            are another text's, is asked for none of these.
 
     Yields:
         `Seen`; its `calls` fill as the model runs.
@@ -85,7 +90,7 @@ def watch(
     """
     seen = Seen()
     take = (lambda call: seen.calls.append(_own(call))) if keep_inputs else seen.calls.append
-    session = Session(unwrap(model), Selection.of(layers, heads), statistics, keep_inputs, take)
+    session = Session(unwrap(model), Selection.of(layers, heads), statistics, keep_inputs, take, known=known)
     with opened(session):
         yield seen
 
@@ -105,7 +110,7 @@ def opened(session: Session) -> Iterator[None]:
 
 
 def _own(call: Call) -> Call:
-    """The call with inputs of its own: a static cache overwrites the keys that it handed out."""
+    """The call with query and key of its own: a static cache overwrites the keys that it handed out."""
     kept = call.inputs
     if kept is None:
         return call
@@ -120,6 +125,9 @@ def _own(call: Call) -> Call:
         key_offset=kept.key_offset,
         valid_queries=kept.valid_queries,
         cross=kept.cross,
+        token_ids=kept.token_ids,
+        spans=kept.spans,
+        classes=kept.classes,
     )
     return replace(call, inputs=inputs)
 

@@ -120,6 +120,12 @@ def choose(names: str | Iterable[str], inputs: AttentionInputs) -> tuple[tuple[S
     return tuple(statistic for name, statistic in STATISTICS.items() if name in wanted), ratios
 
 
+def needs_value(names: str | Iterable[str]) -> bool:
+    """Whether a statistic that is asked for by name or as part of "all" reads the value vectors."""
+    asked = [names] if isinstance(names, str) else list(names)
+    return any(name == "all" or (name in STATISTICS and STATISTICS[name].needs == "value") for name in asked)
+
+
 def _lack(statistic: Statistic, inputs: AttentionInputs) -> HeedmapError | None:
     """The error that says why these inputs cannot tell a statistic."""
     if inputs.cross and statistic.positional:

@@ -1,0 +1,155 @@
+"""Named passages of a text: from marks in it, from places or words that the caller gives, to the tokens they cover."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from heedmap.capture.tokens import Tokens
+from heedmap.errors import InputError
+
+WHERE = "spans"
+
+Place = tuple[int, int]
+Passage = str | Place | Sequence[Place]
+"""Words that stand once in the text, `(start, end)` in characters, or several such places."""
+
+_MARK = re.compile(r"\[\[(/?)([^\[\]\n/][^\[\]\n]*)\]\]")
+
+
+def from_marks(text: str) -> tuple[str, dict[str, list[Place]]]:
+    """Take marks out of a text: `"[[question]]Who?[[/question]]"` → `"Who?"` and the place of `question`, 0 to 4.
+
+    Passages may hold others; a name that is marked twice has two places. Raises InputError for a mark that is opened
+    and not closed, or closed and not open, and where there is none.
+    """
+    plain: list[str] = []
+    length, last = 0, 0
+    places: dict[str, list[Place]] = {}
+    opened: list[tuple[str, int, int]] = []
+    for found in _MARK.finditer(text):
+        piece = text[last : found.start()]
+        plain.append(piece)
+        length += len(piece)
+        last = found.end()
+        name = found[2].strip()
+        if not found[1]:
+            opened.append((name, length, found.start()))
+            places.setdefault(name, [])
+            continue
+        if not opened or opened[-1][0] != name:
+            raise InputError(
+                WHERE,
+                expected=f"[[/{opened[-1][0]}]]" if opened else f"[[{name}]] before [[/{name}]]",
+                got=f"[[/{name}]] at character {found.start()}",
+                do="close each mark by its name, the last opened first",
+            )
+        places[name].append((opened.pop()[1], length))
+    if opened:
+        raise InputError(
+            WHERE, expected=f"[[/{opened[-1][0]}]]", got=f"none for [[{opened[-1][0]}]] at character {opened[-1][2]}"
+        )
+    if not places:
+        raise InputError(
+            WHERE,
+            expected="marks around passages of the text",
+            got="none",
+            do="write [[question]]Who was it?[[/question]]",
+        )
+    plain.append(text[last:])
+    return "".join(plain), places
+
+
+def locate(passages: Mapping[str, Passage], tokens: Tokens) -> dict[str, list[bool]]:
+    """The tokens of each passage: those whose first character that is no white space lies in it.
+
+    Places count characters of the text; words are sought in the second text of a pair too. Tokens that stand for no
+    characters (special tokens) are in no passage. Passages may overlap.
+
+    Raises:
+        InputError: no passages, a place outside the text, words that stand there not once, a passage without tokens.
+    """
+    if not passages:
+        raise InputError(WHERE, expected="at least one named passage", got="none")
+    texts = [tokens.text] if tokens.text_pair is None else [tokens.text, tokens.text_pair]
+    begins = [
+        _first_letter(texts[segment], start, end) if start >= 0 else -1
+        for segment, start, end in zip(tokens.segment, tokens.start, tokens.end, strict=True)
+    ]
+    found: dict[str, list[bool]] = {}
+    for name, passage in passages.items():
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(WHERE, expected="a name for each passage", got=repr(name))
+        places = _places(name, passage, texts)
+        marks = [
+            begin >= 0 and any(of == segment and start <= begin < end for segment, start, end in places)
+            for begin, of in zip(begins, tokens.segment, strict=True)
+        ]
+        if not any(marks):
+            cut = tokens.truncated_from is not None
+            raise InputError(
+                WHERE,
+                expected=f"tokens in passage {name!r}",
+                got="none" + (f": the text was cut to {len(tokens)} tokens" if cut else ""),
+                do="cut the text later, or leave the passage out" if cut else None,
+            )
+        found[name] = marks
+    return found
+
+
+def stretches(marks: Sequence[bool]) -> list[list[int]]:
+    """The positions of a passage's tokens as `[start, stop)` stretches."""
+    found: list[list[int]] = []
+    for position, mark in enumerate(marks):
+        if mark and found and found[-1][1] == position:
+            found[-1][1] = position + 1
+        elif mark:
+            found.append([position, position + 1])
+    return found
+
+
+def _first_letter(text: str, start: int, end: int) -> int:
+    piece = text[start:end]
+    return start + len(piece) - len(piece.lstrip()) if piece.strip() else start
+
+
+def _places(name: str, passage: Passage, texts: Sequence[str]) -> list[tuple[int, int, int]]:
+    """A passage as (segment, start, end)."""
+    if isinstance(passage, str):
+        return [_words(name, passage, texts)]
+    if not isinstance(passage, Sequence) or not passage:
+        raise _unreadable(name, passage)
+    pairs: list[object] = [passage] if isinstance(passage[0], int) else list(passage)
+    places = []
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not all(type(end) is int for end in pair):
+            raise _unreadable(name, pair)
+        start, end = int(pair[0]), int(pair[1])
+        if not 0 <= start < end <= len(texts[0]):
+            raise InputError(
+                WHERE,
+                expected=f"places of passage {name!r} within the text's {len(texts[0])} characters",
+                got=f"{start} to {end}",
+            )
+        places.append((0, start, end))
+    return places
+
+
+def _words(name: str, words: str, texts: Sequence[str]) -> tuple[int, int, int]:
+    hits = [(segment, text.find(words)) for segment, text in enumerate(texts) if words.strip() and words in text]
+    times = sum(text.count(words) for text in texts) if words.strip() else 0
+    if times != 1:
+        raise InputError(
+            WHERE,
+            expected=f"the words of passage {name!r} once in the text",
+            got=f"{times} times: {words if len(words) <= 40 else words[:39] + '…'!r}",
+            do="give its place instead, as [start, end] in characters",
+        )
+    segment, start = hits[0]
+    return segment, start, start + len(words)
+
+
+def _unreadable(name: str, passage: object) -> InputError:
+    return InputError(
+        WHERE, expected=f"passage {name!r} as its words, or as [start, end] in characters", got=f"{passage!r}"[:80]
+    )
