@@ -153,6 +153,22 @@ export class Engine {
     return { raw, scores, weights }
   }
 
+  /** One pair: its raw score, score and weight. */
+  async cell(id: HeadId, query: number, key: number): Promise<{ raw: number; score: number; weight: number }> {
+    const layer = this.layer(id)
+    const [rows, keys] = await Promise.all([
+      this.rows(layer, id.head, query, query + 1),
+      this.keys(layer, id.head, key, key + 1),
+    ])
+    const value = new Float64Array(1)
+    const of = (what: What) => {
+      rawScores(rows, 0, 1, keys, layer.head_dim, value)
+      finish(what, layer, rows, 0, 1, keys, value)
+      return value[0]
+    }
+    return { raw: of('raw'), score: of('scores'), weight: of('weights') }
+  }
+
   /** The vectors of one pair. */
   async pair(id: HeadId, query: number, key: number): Promise<Products> {
     const layer = this.layer(id)

@@ -4,7 +4,8 @@ import type { MatrixProps } from './matrix'
 import type { View } from './state'
 import { useStore } from './store'
 
-export const GUTTER = { full: { left: 92, top: 76 }, compact: { left: 68, top: 60 } }
+/** Room for labels around the plot; those above lean out to the right. */
+export const GUTTER = { full: { left: 88, top: 76, right: 30 }, compact: { left: 66, top: 60, right: 22 } }
 
 const READABLE = 11
 
@@ -42,7 +43,7 @@ export function ticks(from: number, to: number, pixels: number, labels: string[]
 type Props = MatrixProps & {
   view: View
   plot: { width: number; height: number }
-  gutter: { left: number; top: number }
+  gutter: { left: number; top: number; right: number }
   size: { width: number; height: number }
 }
 
@@ -95,8 +96,12 @@ export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compac
         <rect class="edge" x="-0.5" y="-0.5" width={plot.width + 1} height={plot.height + 1} />
         {query !== null && band('cursor', [query, query + 1], null)}
         {key !== null && band('cursor', null, [key, key + 1])}
-        {pinned.query !== null && band('pin', [pinned.query, pinned.query + 1], null)}
-        {pinned.key !== null && band('pin', null, [pinned.key, pinned.key + 1])}
+        {['pin-halo', 'pin'].map((kind) => (
+          <g key={kind}>
+            {pinned.query !== null && band(kind, [pinned.query, pinned.query + 1], null)}
+            {pinned.key !== null && band(kind, null, [pinned.key, pinned.key + 1])}
+          </g>
+        ))}
       </g>
     </svg>
   )

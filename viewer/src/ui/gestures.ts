@@ -35,7 +35,7 @@ export function moved(view: View, queries: number, keys: number, rows: number, c
   return { q0: view.q0 + dq, q1: view.q1 + dq, k0: view.k0 + dk, k1: view.k1 + dk }
 }
 
-export function useGestures(frame: RefObject<HTMLElement>, options: Options): void {
+export function useGestures(frame: RefObject<HTMLElement | null>, options: Options): void {
   const { wheel } = useShared()
   const latest = useRef(options)
   latest.current = options

@@ -36,7 +36,7 @@ export function Matrix(props: MatrixProps) {
   const [size, setSize] = useState({ width: 0, height: 0 })
   const view = props.view ?? { q0: 0, q1: rows, k0: 0, k1: keys }
   const gutter = props.compact ? GUTTER.compact : GUTTER.full
-  const plot = { width: Math.max(0, size.width - gutter.left - 1), height: Math.max(0, size.height - gutter.top - 1) }
+  const plot = { width: Math.max(0, size.width - gutter.left - gutter.right), height: Math.max(0, size.height - gutter.top - 1) }
 
   useLayoutEffect(() => {
     const element = frame.current!
@@ -111,7 +111,7 @@ export function Matrix(props: MatrixProps) {
         key={mode}
         ref={canvas}
         aria-hidden="true"
-        style={{ left: gutter.left, top: gutter.top, width: plot.width, height: plot.height }}
+        style={{ left: `${gutter.left}px`, top: `${gutter.top}px`, width: `${plot.width}px`, height: `${plot.height}px` }}
       />
       <Axes {...props} view={view} plot={plot} gutter={gutter} size={size} />
     </div>

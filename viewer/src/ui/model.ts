@@ -17,6 +17,8 @@ export interface Telling {
 /** One open run. */
 export interface RunView {
   name: string
+  /** Its place among the runs of the page. */
+  order: number
   remote: Remote
   opened: Opened
   /** Arrives later. */
@@ -69,10 +71,10 @@ export function useCurrent(): Current | null {
   const list = useStore(runs, (value) => value.list)
   const index = useState_((state) => state.run)
   const head = useState_((state) => state.head)
-  const run = list[index] ?? list[0]
+  const run = list.find((one) => one.order === index) ?? list[0]
   if (!run) return null
   const id = head && layerOf(run, head)?.heads.includes(head.head) ? head : run.opened.heads[0]
-  return { run, index: list.indexOf(run), id, layer: layerOf(run, id)! }
+  return { run, index: run.order, id, layer: layerOf(run, id)! }
 }
 
 /** Labels of both axes of a layer: position and text of index i. */

@@ -14,7 +14,8 @@ export interface State {
   /** Rows and keys in view as indices of the matrix; null: all of it. */
   view: View | null
   pool: Pool
-  log: boolean
+  /** How weights are coloured; auto: linear for short texts, logarithmic for long ones. */
+  colour: 'auto' | 'log' | 'linear'
   /** Pinned text positions. */
   query: number | null
   key: number | null
@@ -47,7 +48,7 @@ export const START: State = {
   centre: 'map',
   view: null,
   pool: 'mean',
-  log: true,
+  colour: 'auto',
   query: null,
   key: null,
   textView: 'attends',
@@ -60,6 +61,7 @@ const CHOICES = {
   headView: ['grid', 'maps', 'scatter', 'table'],
   centre: ['map', 'profiles', 'compare'],
   pool: ['mean', 'max'],
+  colour: ['auto', 'log', 'linear'],
   textView: ['attends', 'receives', 'lines'],
   theme: ['auto', 'light', 'dark'],
 } as const
@@ -78,12 +80,11 @@ function parseInteger(text: string | null): number | null {
 /** Only what differs from the start, so that links stay short. */
 export function toLink(state: State): string {
   const link = new URLSearchParams()
-  for (const name of ['statistic', 'x', 'y', 'run', 'otherRun', 'headView', 'centre', 'pool', 'textView', 'theme'] as const) {
+  for (const name of ['statistic', 'x', 'y', 'run', 'otherRun', 'headView', 'centre', 'pool', 'colour', 'textView', 'theme'] as const) {
     if (state[name] !== START[name]) link.set(name, String(state[name]))
   }
   if (state.head) link.set('head', head(state.head))
   if (state.otherHead) link.set('otherHead', head(state.otherHead))
-  if (!state.log) link.set('colour', 'linear')
   if (state.query !== null) link.set('query', String(state.query))
   if (state.key !== null) link.set('key', String(state.key))
   if (state.view) {
@@ -109,7 +110,6 @@ export function fromLink(text: string): State {
   state.otherRun = parseInteger(link.get('otherRun')) ?? 0
   state.head = parseHead(link.get('head'))
   state.otherHead = parseHead(link.get('otherHead'))
-  state.log = link.get('colour') !== 'linear'
   state.query = parseInteger(link.get('query'))
   state.key = parseInteger(link.get('key'))
   const view = (link.get('view') ?? '').split('_').map(Number)
@@ -118,6 +118,9 @@ export function fromLink(text: string): State {
   }
   return state
 }
+
+/** Long texts spread their weights over decades. */
+export const isLog = (colour: State['colour'], keys: number): boolean => (colour === 'auto' ? keys > 96 : colour === 'log')
 
 /** A view of at least a few cells that lies within the matrix; null where it is the whole matrix. */
 export function fitView(view: View, rows: number, keys: number): View | null {

@@ -1,0 +1,174 @@
+/** Two heads, or one head in two runs of the same text: side by side, and as a difference. */
+import { useMemo, useState } from 'preact/hooks'
+import { headName, type HeadId, type Layer } from '../data/run'
+import { domainOf, palette } from './colour'
+import { Choice, Legend, Note, Panel, Select } from './controls'
+import { number } from './format'
+import { largestOf, useGrids, type Grids } from './grids'
+import { tableOf } from './map'
+import { Matrix } from './matrix'
+import { labelsOf, layerOf, useCurrent, useShared, useState_, useTheme, type RunView } from './model'
+import { pinsIn, usePins } from './pins'
+import type { Layered } from './renderer'
+import { isLog } from './state'
+import { useStore } from './store'
+
+export function Compare() {
+  const { state, runs } = useShared()
+  const current = useCurrent()!
+  const list = useStore(runs, (value) => value.list)
+  const otherRun = useState_((s) => s.otherRun)
+  const otherHead = useState_((s) => s.otherHead)
+  const run = list.find((one) => one.order === otherRun) ?? list[0]
+  const fallback = run === current.run ? nextHead(run, current.id) : current.id
+  const wanted = otherHead ?? fallback
+  const layer = layerOf(run, wanted)
+  const id = layer?.heads.includes(wanted.head) ? wanted : run.opened.heads[0]
+  const why = whyNot(current, run, layerOf(run, id)!)
+  const name = (r: RunView, h: HeadId) => headName(h, r.parts.length)
+  return (
+    <>
+      <div class="row compare-choice">
+        <span>
+          Head <b>{name(current.run, current.id)}</b>
+          {list.length > 1 && ` of ${current.run.name}`} against
+        </span>
+        {list.length > 1 && (
+          <Select
+            label="run"
+            value={String(run.order)}
+            options={list.map((r) => [String(r.order), r.name] as const)}
+            onChange={(i) => state.set({ otherRun: Number(i), otherHead: null })}
+          />
+        )}
+        <Select
+          label="head"
+          value={name(run, id)}
+          options={run.opened.heads.map((h) => [name(run, h), name(run, h)] as const)}
+          onChange={(text) => state.set({ otherHead: run.opened.heads.find((h) => name(run, h) === text)! })}
+        />
+      </div>
+      {why ? <Note>{why}</Note> : <Both otherRun={run} other={id} />}
+    </>
+  )
+}
+
+function nextHead(run: RunView, id: HeadId): HeadId {
+  const { heads } = run.opened
+  const at = heads.findIndex((h) => h.part === id.part && h.layer === id.layer && h.head === id.head)
+  return heads[(at + 1) % heads.length]
+}
+
+function whyNot(current: { run: RunView; layer: Layer }, run: RunView, layer: Layer): string | null {
+  const [a, b] = [current.run.opened, run.opened]
+  if (a.meta.text.sha256 !== b.meta.text.sha256) return `${current.run.name} and ${run.name} are runs of different texts.`
+  if (a.tokens.count !== b.tokens.count || a.tokens.start.some((v, i) => v !== b.tokens.start[i])) {
+    return `${current.run.name} and ${run.name} cut the text into different tokens: their matrices have no common rows.`
+  }
+  const [p, q] = [current.layer, layer]
+  if (p.query_len !== q.query_len || p.key_len !== q.key_len || p.query_offset !== q.query_offset || p.key_offset !== q.key_offset) {
+    return 'The two heads have matrices of different shapes.'
+  }
+  return null
+}
+
+function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
+  const { state } = useShared()
+  const theme = useTheme()
+  const { run, id, layer } = useCurrent()!
+  const view = useState_((s) => s.view)
+  const pool = useState_((s) => s.pool)
+  const colour = useState_((s) => s.colour)
+  const log = isLog(colour, layer.key_len)
+  const { pinned, pin } = usePins()
+  const [pixels, setPixels] = useState({ width: 0, height: 0 })
+  const otherLayer = layerOf(otherRun, other)!
+  const a = useGrids(run, id, layer, view, pool, pixels)
+  const b = useGrids(otherRun, other, otherLayer, view, pool, pixels)
+  const [left, right] = [topOf(a), topOf(b)]
+  const difference = useMemo(() => subtract(left, right), [left, right])
+  const largest = useMemo(() => Math.max(largestOf(left), largestOf(right)), [left, right])
+  const apart = useMemo(() => (difference ? difference.values.reduce((m, v) => Math.max(m, Math.abs(v) || 0), 0) : 0), [difference])
+  const domain = domainOf(largest, log)
+  const high = domainOf(apart, false).high
+  const common = {
+    rows: layer.query_len,
+    keys: layer.key_len,
+    view,
+    offsets: { query: layer.query_offset, key: layer.key_offset },
+    pinned: pinsIn(layer, pinned.query === null ? null : pinned.query + layer.query_offset, pinned.key === null ? null : pinned.key + layer.key_offset),
+    onView: (next: typeof view) => state.set({ view: next }),
+    onPin: pin,
+    compact: true,
+  }
+  const title = (r: RunView, h: HeadId) => (r === run && otherRun === run ? headName(h, r.parts.length) : `${headName(h, r.parts.length)} · ${r.name}`)
+  const layers = (grids: Grids) => [grids.base, grids.detail].filter((grid): grid is Layered => grid !== null)
+  return (
+    <Panel
+      name="Compare"
+      title="Compare"
+      class="compare"
+      tools={
+        <>
+          <Choice label="A cell shows its" value={pool} options={[['mean', 'Mean'], ['max', 'Max']]} onChange={(next) => state.set({ pool: next })} />
+          <Choice label="Colour scale" value={log ? 'log' : 'linear'} options={[['log', 'Log'], ['linear', 'Linear']]} onChange={(next) => state.set({ colour: next })} />
+        </>
+      }
+      table={() => (difference ? tableOf(difference, labelsOf(run, layer), common.offsets) : { columns: [], rows: [] })}
+    >
+      <div class="side-by-side">
+        <figure>
+          <figcaption><b>{title(run, id)}</b></figcaption>
+          <Matrix {...common} name={`Head ${title(run, id)}`} labels={labelsOf(run, layer)} grids={layers(a)} domain={domain} onSize={setPixels} />
+        </figure>
+        <figure>
+          <figcaption><b>{title(otherRun, other)}</b></figcaption>
+          <Matrix {...common} name={`Head ${title(otherRun, other)}`} labels={labelsOf(otherRun, otherLayer)} grids={layers(b)} domain={domain} />
+        </figure>
+        <figure>
+          <figcaption><b>{title(run, id)}</b> − <b>{title(otherRun, other)}</b></figcaption>
+          <Matrix {...common} name="Difference" labels={labelsOf(run, layer)} grids={difference ? [difference] : []} domain={{ low: -high, high, log: false }} kind="diverging" />
+        </figure>
+        <div class="legends">
+          <Legend table={palette('sequential', theme)} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(domain.high)} name="weight" />
+          <Legend table={palette('diverging', theme)} low={number(-high)} high={number(high)} name="difference" />
+          <Means run={run} id={id} otherRun={otherRun} other={other} />
+        </div>
+      </div>
+      {(a.error ?? b.error) && <Note alert>{a.error ?? b.error}</Note>}
+      {(a.why ?? b.why) && <Note>Exact zoom is off: {a.why ?? b.why}.</Note>}
+    </Panel>
+  )
+}
+
+function topOf(grids: Grids): Layered | null {
+  return grids.detail ?? grids.base
+}
+
+/** a − b where both cover the same window in the same cells; null meanwhile. */
+export function subtract(a: Layered | null, b: Layered | null): Layered | null {
+  if (!a || !b || a.rows !== b.rows || a.keys !== b.keys || a.q0 !== b.q0 || a.q1 !== b.q1 || a.k0 !== b.k0 || a.k1 !== b.k1) return null
+  return { ...a, values: a.values.map((v, i) => v - b.values[i]) }
+}
+
+const SHOWN = ['entropy', 'max_weight', 'concentration', 'mean_distance', 'saturation']
+
+function Means(props: { run: RunView; id: HeadId; otherRun: RunView; other: HeadId }) {
+  const at = (r: RunView, h: HeadId) => r.opened.heads.findIndex((x) => x.part === h.part && x.layer === h.layer && x.head === h.head)
+  const [i, j] = [at(props.run, props.id), at(props.otherRun, props.other)]
+  const rows = SHOWN.map((name) => ({ name, a: props.run.opened.headTable[name]?.[i], b: props.otherRun.opened.headTable[name]?.[j] })).filter((r) => r.a !== undefined && r.b !== undefined)
+  return (
+    <table class="means">
+      <tbody>
+        {rows.map(({ name, a, b }) => (
+          <tr key={name}>
+            <th scope="row" class="text">{name.replace(/_/g, ' ')}</th>
+            <td>{number(a)}</td>
+            <td>{number(b)}</td>
+            <td>{number(a - b)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}

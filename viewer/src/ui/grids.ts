@@ -1,0 +1,128 @@
+/** The numbers under a view of one head: the run's pooled map at once, exact weights as soon as they are computed. */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Grid } from '../data/engine'
+import type { HeadId, Layer } from '../data/run'
+import type { Pool } from '../data/weights'
+import type { RunView } from './model'
+import { useAsync } from './model'
+import type { Layered } from './renderer'
+import type { View } from './state'
+
+/** A window of more products q_i · k_j than this waits until one zooms in. */
+const MOST_PRODUCTS = 4 * 2 ** 20 * 64
+
+export interface Grids {
+  base: Layered | null
+  detail: Layered | null
+  /** Why exact weights are off for this head; null where they are on. */
+  why: string | null
+  error: string | null
+  /** What one cell of the detail, or else of the base, stands for. */
+  cell: { queries: number; keys: number }
+  exact: boolean
+  busy: boolean
+}
+
+export function wholeOf(layer: Layer): View {
+  return { q0: 0, q1: layer.query_len, k0: 0, k1: layer.key_len }
+}
+
+const sameView = (a: View, b: View) => a.q0 === b.q0 && a.q1 === b.q1 && a.k0 === b.k0 && a.k1 === b.k1
+
+export function useGrids(
+  run: RunView,
+  id: HeadId,
+  layer: Layer,
+  view: View | null,
+  pool: Pool,
+  pixels: { width: number; height: number },
+): Grids {
+  const head = `${run.name} ${id.part} ${id.layer} ${id.head}`
+  const base = useAsync<Grid | null>(() => run.remote.call('map', id, pool), [run, head, pool])
+  const why = useAsync<string | null>(() => run.remote.call('whyNotExact', id), [run, head])
+  const [detail, setDetail] = useState<{ head: string; pool: Pool; grid: Layered } | null>(null)
+  const [failed, setFailed] = useState<string | null>(null)
+  const [busy, setBusy] = useState(false)
+  const fresh = useRef(true)
+  const whole = wholeOf(layer)
+  const seen = view ?? whole
+  const window: View = {
+    q0: Math.max(0, Math.floor(seen.q0)),
+    q1: Math.min(layer.query_len, Math.ceil(seen.q1)),
+    k0: Math.max(0, Math.floor(seen.k0)),
+    k1: Math.min(layer.key_len, Math.ceil(seen.k1)),
+  }
+  const [queries, keys] = [window.q1 - window.q0, window.k1 - window.k0]
+  const fits = queries * keys * layer.head_dim <= MOST_PRODUCTS
+  const exactOn = !why.loading && why.value === null && why.error === null
+  const [outRows, outKeys] = [Math.min(queries, pixels.height), Math.min(keys, pixels.width)]
+
+  useEffect(() => {
+    fresh.current = true
+    setFailed(null)
+  }, [head])
+
+  useEffect(() => {
+    if (!exactOn || !fits || !pixels.width) {
+      setBusy(false)
+      return
+    }
+    let job: ReturnType<typeof run.remote.window<Grid>> | null = null
+    const ask = () => {
+      setBusy(true)
+      const spec = {
+        ...id,
+        what: 'weights',
+        queryStart: window.q0,
+        queryEnd: window.q1,
+        keyStart: window.k0,
+        keyEnd: window.k1,
+        outRows,
+        outKeys,
+        pool,
+      }
+      job = run.remote.window<Grid>(spec)
+      job.done.then(
+        (grid) => {
+          job = null
+          setBusy(false)
+          setDetail({ head, pool, grid: { ...window, rows: grid.rows, keys: grid.keys, values: grid.values } })
+        },
+        (error: Error) => {
+          job = null
+          if (error.name === 'CancelledError') return
+          setBusy(false)
+          setFailed(error.message)
+        },
+      )
+    }
+    const timer = setTimeout(ask, fresh.current ? 0 : 40)
+    fresh.current = false
+    return () => {
+      clearTimeout(timer)
+      job?.cancel()
+    }
+  }, [run, head, pool, exactOn, fits, window.q0, window.q1, window.k0, window.k1, outRows, outKeys])
+
+  const own = detail?.head === head && detail.pool === pool ? detail.grid : null
+  const pooled = base.value ? { ...whole, rows: base.value.rows, keys: base.value.keys, values: base.value.values } : null
+  const cellOf = (grid: Layered) => ({ queries: (grid.q1 - grid.q0) / grid.rows, keys: (grid.k1 - grid.k0) / grid.keys })
+  const covers = own !== null && sameView(own, window)
+  const shown = covers ? own : pooled
+  const cell = shown ? cellOf(shown) : { queries: 1, keys: 1 }
+  return {
+    base: pooled,
+    detail: own,
+    why: why.value,
+    error: base.error ?? why.error ?? failed,
+    cell,
+    exact: shown !== null && cell.queries === 1 && cell.keys === 1,
+    busy,
+  }
+}
+
+export function largestOf(grid: Layered | null): number {
+  let largest = 0
+  if (grid) for (const value of grid.values) if (value > largest && Number.isFinite(value)) largest = value
+  return largest
+}

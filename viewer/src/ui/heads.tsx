@@ -1,0 +1,105 @@
+/** All heads at once: a grid by layer and head, small maps, a scatter of two statistics, or a table. */
+import { useState } from 'preact/hooks'
+import { headName } from '../data/run'
+import { palette } from './colour'
+import { Choice, Legend, Panel, Select } from './controls'
+import { number } from './format'
+import { HeadGrid } from './headgrid'
+import { HeadTable } from './headtable'
+import { useCurrent, useShared, useState_, useTheme } from './model'
+import { Scatter } from './scatter'
+import { KINDS, kindsOf, measures, rangeOf } from './statistics'
+import { KIND_COLOURS } from './colour'
+
+export function Heads() {
+  const { state } = useShared()
+  const theme = useTheme()
+  const current = useCurrent()!
+  const view = useState_((s) => s.headView)
+  const statistic = useState_((s) => s.statistic)
+  const x = useState_((s) => s.x)
+  const y = useState_((s) => s.y)
+  const [told, setTold] = useState<number | null>(null)
+  const { run } = current
+  const all = measures(run)
+  const named = (name: string) => all.find((m) => m.name === name) ?? all[0]
+  const kinds = kindsOf(run)
+  const byType = statistic === 'type' && run.telling !== null
+  const chosen = named(statistic)
+  const [low, high] = rangeOf(chosen.values)
+  const options = all.map((m) => [m.name, m.label] as const)
+  const here = told ?? run.opened.heads.findIndex((h) => h.part === current.id.part && h.layer === current.id.layer && h.head === current.id.head)
+  const shown = [...new Set(kinds)].sort((a, b) => Object.keys(KINDS).indexOf(a) - Object.keys(KINDS).indexOf(b))
+  const open = (index: number) => state.set({ head: run.opened.heads[index], view: sameShape(index) ? state.get().view : null })
+  const sameShape = (index: number) => {
+    const id = run.opened.heads[index]
+    const layer = run.opened.meta.layers.find((l) => l.part === id.part && l.layer === id.layer)!
+    return layer.query_len === current.layer.query_len && layer.key_len === current.layer.key_len
+  }
+
+  return (
+    <Panel
+      name="Heads"
+      title="Heads"
+      class="heads"
+      tools={
+        <Choice
+          label="Show heads as"
+          value={view}
+          options={[['grid', 'Grid'], ['maps', 'Maps'], ['scatter', 'Scatter'], ['table', 'Table']]}
+          onChange={(headView) => state.set({ headView })}
+        />
+      }
+      table={() => ({
+        columns: ['part', 'layer', 'head', ...(run.telling ? ['type'] : []), ...all.map((m) => m.name)],
+        rows: run.opened.heads.map((id, i) => [id.part, id.layer, id.head, ...(run.telling ? [kinds[i]] : []), ...all.map((m) => m.values[i])]),
+      })}
+    >
+      {view === 'scatter' ? (
+        <div class="row">
+          <Select label="across" value={named(x).name} options={options} onChange={(name) => state.set({ x: name })} />
+          <Select label="up" value={named(y).name} options={options} onChange={(name) => state.set({ y: name })} />
+        </div>
+      ) : view === 'grid' ? (
+        <div class="row">
+          <Select
+            label="coloured by"
+            value={byType ? 'type' : chosen.name}
+            options={run.telling ? [['type', 'type'] as const, ...options] : options}
+            onChange={(name) => state.set({ statistic: name })}
+          />
+        </div>
+      ) : null}
+      {view === 'grid' || view === 'maps' ? (
+        <HeadGrid maps={view === 'maps'} kinds={byType && view === 'grid' ? kinds : null} values={chosen.values} range={[low, high]} onTell={setTold} onOpen={open} />
+      ) : view === 'scatter' ? (
+        <Scatter x={named(x)} y={named(y)} kinds={run.telling ? kinds : null} onTell={setTold} onOpen={open} />
+      ) : (
+        <HeadTable all={all} kinds={run.telling ? kinds : null} onOpen={open} />
+      )}
+      {view === 'grid' && !byType && <Legend table={palette('sequential', theme)} low={number(low)} high={number(high)} name={chosen.unit} />}
+      {((view === 'grid' && byType) || (view === 'scatter' && run.telling)) && (
+        <ul class="kinds">
+          {shown.map((kind) => (
+            <li key={kind}>
+              <i style={{ background: KIND_COLOURS[kind] }} />
+              {KINDS[kind]}
+            </li>
+          ))}
+        </ul>
+      )}
+      {view !== 'table' && here >= 0 && (
+        <dl class="facts" aria-live="polite">
+          <dt>{headName(run.opened.heads[here], run.parts.length)}</dt>
+          <dd>{run.telling ? KINDS[kinds[here]] : ''}</dd>
+          {all.filter((m) => ['entropy', 'max_weight', 'mean_distance', 'previous', 'first'].includes(m.name)).map((m) => (
+            <div key={m.name}>
+              <dt>{m.label}</dt>
+              <dd>{number(m.values[here])}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </Panel>
+  )
+}

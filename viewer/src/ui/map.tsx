@@ -1,0 +1,159 @@
+/** One head's matrix, from the whole to single cells. */
+import { useMemo, useState } from 'preact/hooks'
+import { headName } from '../data/run'
+import { domainOf, palette } from './colour'
+import { Choice, Legend, Note, Panel } from './controls'
+import { number } from './format'
+import { zoomed } from './gestures'
+import { largestOf, useGrids, wholeOf } from './grids'
+import { Matrix } from './matrix'
+import { labelsOf, useAsync, useCurrent, useShared, useState_, useTheme } from './model'
+import type { Layered } from './renderer'
+import { fitView, isLog } from './state'
+import { useStore } from './store'
+import { usePins } from './pins'
+
+export function MapPanel() {
+  const { state } = useShared()
+  const theme = useTheme()
+  const { run, id, layer } = useCurrent()!
+  const view = useState_((s) => s.view)
+  const pool = useState_((s) => s.pool)
+  const colour = useState_((s) => s.colour)
+  const log = isLog(colour, layer.key_len)
+  const [pixels, setPixels] = useState({ width: 0, height: 0 })
+  const grids = useGrids(run, id, layer, view, pool, pixels)
+  const labels = labelsOf(run, layer)
+  const { pinned, pin } = usePins()
+  const whole = wholeOf(layer)
+  const covering = grids.detail && sameWindow(grids.detail, view ?? whole) ? grids.detail : grids.base
+  const largest = useMemo(() => largestOf(covering ?? grids.detail), [covering, grids.detail])
+  const domain = domainOf(largest, log)
+  const layers = [grids.base, grids.detail].filter((grid): grid is Layered => grid !== null)
+  const zoom = (factor: number) => state.set({ view: fitView(zoomed(view ?? whole, factor, 0.5, 0.5), layer.query_len, layer.key_len) })
+  const pooledBy = Math.max(grids.cell.queries, grids.cell.keys)
+
+  return (
+    <Panel
+      name="Map"
+      class="map-panel"
+      title={
+        <>
+          Head <b>{headName(id, run.parts.length)}</b>
+        </>
+      }
+      tools={
+        <>
+          {!grids.exact && (
+            <Choice label="A cell shows its" value={pool} options={[['mean', 'Mean'], ['max', 'Max']]} onChange={(next) => state.set({ pool: next })} />
+          )}
+          <Choice label="Colour scale" value={log ? 'log' : 'linear'} options={[['log', 'Log'], ['linear', 'Linear']]} onChange={(next) => state.set({ colour: next })} />
+          <span class="zoom">
+            <button type="button" class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => zoom(2)}>−</button>
+            <button type="button" class="icon" aria-label="Show the whole" title="Show the whole (0)" disabled={view === null} onClick={() => state.set({ view: null })}>
+              <svg viewBox="0 0 16 16" width="12" height="12" aria-hidden="true">
+                <path d="M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4" fill="none" stroke="currentColor" stroke-width="1.6" />
+              </svg>
+            </button>
+            <button type="button" class="icon" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoom(0.5)}>+</button>
+          </span>
+        </>
+      }
+      table={() => {
+        const grid = covering ?? grids.base
+        if (!grid) return { columns: [], rows: [] }
+        return tableOf(grid, labels, { query: layer.query_offset, key: layer.key_offset })
+      }}
+    >
+      <Matrix
+        name={`Attention weights of head ${headName(id, run.parts.length)}`}
+        rows={layer.query_len}
+        keys={layer.key_len}
+        view={view}
+        grids={layers}
+        domain={domain}
+        labels={labels}
+        offsets={{ query: layer.query_offset, key: layer.key_offset }}
+        pinned={pinned}
+        onView={(next) => state.set({ view: next })}
+        onPin={pin}
+        onSize={setPixels}
+      />
+      <div class="under">
+        <Readout grids={layers} exact={grids.why === null} cell={grids.cell} />
+        <Legend table={palette('sequential', theme)} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(domain.high)} />
+      </div>
+      <p class="status" data-exact={grids.exact} data-busy={grids.busy}>
+        {grids.exact
+          ? 'Exact: every cell is one weight.'
+          : `Each cell is the ${pool} over ${size(grids.cell.queries)} queries × ${size(grids.cell.keys)} keys${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
+      </p>
+      {grids.why !== null && <Note>Exact zoom is off for this head: {grids.why}. The pooled map and the tables are exact all the same.</Note>}
+      {grids.error && <Note alert>{grids.error}</Note>}
+    </Panel>
+  )
+}
+
+function size(cells: number): string {
+  return Number.isInteger(cells) ? String(cells) : `about ${number(cells)}`
+}
+
+function sameWindow(grid: Layered, view: { q0: number; q1: number; k0: number; k1: number }): boolean {
+  return grid.q0 <= view.q0 && grid.q1 >= view.q1 && grid.k0 <= view.k0 && grid.k1 >= view.k1
+}
+
+export function tableOf(grid: Layered, labels: { query: string[]; key: string[] }, offsets: { query: number; key: number }) {
+  const exact = grid.rows === grid.q1 - grid.q0 && grid.keys === grid.k1 - grid.k0
+  const name = (label: string[], at: number, offset: number) => (exact ? `${at + offset} ${label[at]}` : String(Math.round(at) + offset))
+  const place = (from: number, to: number, parts: number, i: number) => from + Math.floor(((to - from) * i) / parts)
+  return {
+    columns: ['query', ...Array.from({ length: grid.keys }, (_, j) => name(labels.key, place(grid.k0, grid.k1, grid.keys, j), offsets.key))],
+    rows: Array.from({ length: grid.rows }, (_, i) => [
+      name(labels.query, place(grid.q0, grid.q1, grid.rows, i), offsets.query),
+      ...grid.values.subarray(i * grid.keys, (i + 1) * grid.keys),
+    ]),
+  }
+}
+
+/** What the cursor is on: both tokens, and the pair's weight, score and distance, computed exactly. */
+function Readout({ grids, exact, cell }: { grids: Layered[]; exact: boolean; cell: { queries: number; keys: number } }) {
+  const { hover } = useShared()
+  const { run, id, layer } = useCurrent()!
+  const { pinned } = usePins()
+  const query = useStore(hover, (h) => h.query) ?? pinned.query
+  const key = useStore(hover, (h) => h.key) ?? pinned.key
+  const labels = labelsOf(run, layer)
+  const both = query !== null && key !== null
+  const pair = useAsync<{ weight: number; score: number; raw: number } | null>(
+    () => (both && exact ? run.remote.call('cell', id, query, key) : null),
+    [run, id.part, id.layer, id.head, both ? query : -1, both ? key : -1, exact],
+  )
+  if (!both) return <p class="readout quiet">Point at a cell, or move with the arrow keys. Click pins its query and key.</p>
+  const distance = query + layer.query_offset - key - layer.key_offset
+  const pooled = cell.queries > 1 || cell.keys > 1 ? valueOf(grids, query, key) : null
+  return (
+    <p class="readout" aria-live="polite">
+      <span class="pair">
+        <bdi>{labels.query[query]}</bdi> → <bdi>{labels.key[key]}</bdi>
+      </span>
+      {pair.value && (
+        <>
+          <span>weight <b>{number(pair.value.weight)}</b></span>
+          <span>score <b>{number(pair.value.score)}</b></span>
+        </>
+      )}
+      {pooled !== null && <span>cell <b>{number(pooled)}</b></span>}
+      {!layer.cross && <span>distance <b>{number(distance)}</b></span>}
+    </p>
+  )
+}
+
+function valueOf(grids: Layered[], query: number, key: number): number | null {
+  for (const grid of [...grids].reverse()) {
+    if (query < grid.q0 || query >= grid.q1 || key < grid.k0 || key >= grid.k1) continue
+    const row = Math.floor(((query - grid.q0 + 0.5) / (grid.q1 - grid.q0)) * grid.rows)
+    const column = Math.floor(((key - grid.k0 + 0.5) / (grid.k1 - grid.k0)) * grid.keys)
+    return grid.values[row * grid.keys + column]
+  }
+  return null
+}

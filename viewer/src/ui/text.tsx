@@ -1,0 +1,181 @@
+/** The text itself: every token tinted by what one query attends to, or by what it receives; or as two columns of lines. */
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { RowOf } from '../data/engine'
+import type { Columns } from '../data/tables'
+import { css, inkOn, palette } from './colour'
+import { Choice, Legend, Note, Panel } from './controls'
+import { number, oneLine } from './format'
+import { Lines, LONGEST_LINES } from './lines'
+import { labelsOf, useAsync, useCurrent, useShared, useState_, useTheme } from './model'
+import { usePins } from './pins'
+import { useStore } from './store'
+import { piecesOf, type Piece } from './pieces'
+
+/** Tokens on one page of a long text. */
+const PAGE = 2000
+
+export function TextPanel() {
+  const { state, hover } = useShared()
+  const theme = useTheme()
+  const { run, id, layer } = useCurrent()!
+  const wanted = useState_((s) => s.textView)
+  const { pinned, pin } = usePins()
+  const hovered = useStore(hover, (h) => h.query)
+  const short = layer.query_len <= LONGEST_LINES && layer.key_len <= LONGEST_LINES
+  const view = wanted === 'lines' && !short ? 'attends' : wanted
+  const query = view === 'attends' ? (hovered ?? pinned.query) : null
+  const labels = labelsOf(run, layer)
+  const head = [run, id.part, id.layer, id.head] as const
+  const row = useAsync<RowOf>(() => (view === 'attends' && query !== null ? run.remote.call('row', id, query) : null), [...head, view, query])
+  const keys = useAsync<Columns | null>(() => (view === 'receives' ? run.remote.call('columns', 'key', id) : null), [...head, view])
+  const table = palette('sequential', theme)
+
+  const values = useMemo(() => {
+    const source = view === 'attends' ? row.value?.weights : (keys.value?.received_mean as Float64Array | undefined)
+    if (!source) return null
+    const byToken = new Float64Array(run.opened.tokens.count).fill(NaN)
+    labels.keyToken.forEach((token, i) => token >= 0 && (byToken[token] = source[i]))
+    return byToken
+  }, [row.value, keys.value, view, labels])
+  const top = values ? values.reduce((a, b) => (b > a ? b : a), 0) : 0
+  const error = row.error ?? keys.error
+  const source = query !== null ? labels.query[query] : null
+
+  return (
+    <Panel
+      name="Text"
+      title="Text"
+      class="text-panel"
+      tools={
+        <Choice
+          label="Tint by"
+          value={view}
+          options={[['attends', 'Attends to'], ['receives', 'Receives'], ...(short ? ([['lines', 'Lines']] as const) : [])]}
+          onChange={(textView) => state.set({ textView })}
+        />
+      }
+      table={() => ({
+        columns: ['position', 'token', view === 'receives' ? 'received_mean' : 'weight'],
+        rows: run.opened.tokens.label.map((label, i) => [run.opened.tokens.position[i], label, values?.[i] ?? NaN]),
+      })}
+    >
+      <p class="quiet line">
+        {view === 'receives' ? (
+          'Mean weight that each token receives from the rows that may see it.'
+        ) : view === 'lines' ? (
+          'Left the query, right the keys. Point at a token.'
+        ) : source !== null ? (
+          <>
+            What <b><bdi>{oneLine(source)}</bdi></b> attends to{hovered === null && ' (pinned)'}.
+          </>
+        ) : (
+          'Point at a token to see what it attends to; click pins it.'
+        )}
+      </p>
+      {view === 'lines' ? (
+        <Lines />
+      ) : (
+        <Tokens values={values} top={top} table={table} query={query === null ? -1 : labels.queryToken[query]} pinnedToken={pinned.query === null ? -1 : labels.queryToken[pinned.query]} queryToken={labels.queryToken} pin={pin} />
+      )}
+      {view !== 'lines' && values && <Legend table={table} low="0" high={number(top)} name={view === 'receives' ? 'mean weight' : 'weight'} />}
+      {error && <Note>{error}</Note>}
+    </Panel>
+  )
+}
+
+interface TokensProps {
+  values: Float64Array | null
+  top: number
+  table: Uint8Array
+  query: number
+  pinnedToken: number
+  queryToken: Int32Array
+  pin: (query: number | null, key: number | null) => void
+}
+
+function Tokens({ values, top, table, query, pinnedToken, queryToken, pin }: TokensProps) {
+  const { hover } = useShared()
+  const { run } = useCurrent()!
+  const pieces = useMemo(() => piecesOf(run.opened), [run])
+  const rowOf = useMemo(() => {
+    const rows = new Map<number, number>()
+    queryToken.forEach((token, row) => rows.set(token, row))
+    return rows
+  }, [queryToken])
+  const pages = Math.ceil(pieces.length / PAGE)
+  const [page, setPage] = useState(0)
+  const box = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const at = pieces.findIndex((piece) => piece.token === pinnedToken)
+    if (at < 0) return
+    setPage(Math.floor(at / PAGE))
+    const frame = requestAnimationFrame(() => {
+      const token = box.current?.querySelector<HTMLElement>('.token.own')
+      if (token) box.current!.scrollTop = token.offsetTop - box.current!.offsetTop - box.current!.clientHeight / 3
+    })
+    return () => cancelAnimationFrame(frame)
+  }, [pinnedToken])
+  const rowAt = (event: Event) => {
+    const token = (event.target as HTMLElement).closest<HTMLElement>('[data-token]')
+    return token ? (rowOf.get(Number(token.dataset.token)) ?? null) : null
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
+    const now = hover.get().query
+    if (step) {
+      const next = Math.min(queryToken.length - 1, Math.max(0, (now ?? -1) + step))
+      hover.set({ query: next, key: null })
+    } else if ((event.key === 'Enter' || event.key === ' ') && now !== null) pin(now, null)
+    else return
+    event.preventDefault()
+  }
+  const shown = pieces.slice(page * PAGE, (page + 1) * PAGE)
+  return (
+    <>
+      {pages > 1 && (
+        <div class="pages">
+          <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>← Earlier</button>
+          <span>tokens {(page * PAGE).toLocaleString('en')}–{(Math.min(pieces.length, (page + 1) * PAGE) - 1).toLocaleString('en')} of {pieces.length.toLocaleString('en')}</span>
+          <button type="button" disabled={page === pages - 1} onClick={() => setPage(page + 1)}>Later →</button>
+        </div>
+      )}
+      <div
+        class="tokens"
+        ref={box}
+        dir="auto"
+        tabIndex={0}
+        role="group"
+        aria-label="The text. Left and right arrows move from token to token, Enter pins."
+        onMouseOver={(event) => hover.set({ query: rowAt(event), key: null })}
+        onMouseLeave={() => hover.set({ query: null, key: null })}
+        onClick={(event) => {
+          const row = rowAt(event)
+          if (row !== null) pin(row, null)
+        }}
+        onKeyDown={onKeyDown}
+      >
+        {shown.map((piece) => (
+          <Token key={piece.token} piece={piece} value={values ? values[piece.token] : NaN} top={top} table={table} own={piece.token === query || piece.token === pinnedToken} />
+        ))}
+      </div>
+    </>
+  )
+}
+
+function Token({ piece, value, top, table, own }: { piece: Piece; value: number; top: number; table: Uint8Array; own: boolean }) {
+  const share = top > 0 && value > 0 ? value / top : 0
+  const tinted = share > 0.004
+  return (
+    <>
+      {piece.before}
+      <span
+        class={`token${piece.special ? ' special' : ''}${own ? ' own' : ''}`}
+        data-token={piece.token}
+        title={Number.isNaN(value) ? undefined : `${piece.label}  ${number(value)}`}
+        style={tinted ? { background: css(table, share), color: inkOn(table, share) } : undefined}
+      >
+        {piece.text}
+      </span>
+    </>
+  )
+}
