@@ -1,0 +1,74 @@
+"""The sweep against torch's own attention: 9 heads, n = 8192, head_dim 64, fp32, all default statistics.
+
+python benchmarks/sweep.py [--length N] [--rounds R]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+import harness
+import torch
+from torch.nn import functional
+
+from heedmap import attend, masks, measure
+from heedmap.measure import KERNELS
+
+MEMORY = """
+import resource, sys, torch
+from heedmap import measure
+n = int(sys.argv[1])
+query, key = torch.randn(1, 1, n, 64), torch.randn(1, 1, n, 64)
+measure(query[:, :, :256], key[:, :, :256])
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+measure(query, key)
+print(peak() - before)
+"""
+
+
+def extra_memory(length: int) -> int:
+    """Bytes that a sweep of one head takes beyond its inputs, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", MEMORY, str(length)], check=True, capture_output=True, text=True)
+    return int(done.stdout)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--length", type=int, default=8192)
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
+    given = options.parse_args()
+    harness.refuse_if_busy()
+
+    query, key, value = (torch.randn(1, 9, given.length, 64) for _ in range(3))
+    ratios: dict[str, dict[str, float]] = {}
+    for name, mask in (("full", None), ("causal", masks.causal())):
+        cases = {
+            "sdpa": lambda causal=mask is not None: functional.scaled_dot_product_attention(
+                query, key, value, is_causal=causal
+            )
+        }
+        for kernel in (kernel.NAME for kernel in KERNELS):
+            cases[f"measure, {kernel}"] = lambda mask=mask, kernel=kernel: measure(query, key, mask=mask, kernel=kernel)
+            cases[f"attend, {kernel}"] = lambda mask=mask, kernel=kernel: attend(
+                query, key, value, mask=mask, kernel=kernel
+            )
+        found = harness.in_turn(cases, given.rounds)
+        base = found["sdpa"]["median"]
+        ratios[name] = {case: times["median"] / base for case, times in found.items()}
+        for case, times in found.items():
+            print(
+                f"{name:7} {case:18} {times['median']:7.3f} s  ({times['least']:.3f} to {times['most']:.3f})"
+                f"  {times['median'] / base:5.2f} × sdpa"
+            )
+    memory = {length: extra_memory(length) for length in (32_768, 65_536)}
+    for length, taken in memory.items():
+        print(f"memory  one head, n = {length:6,}: {taken / 1e6:6.0f} MB beyond its inputs")
+    harness.finish({"benchmark": "sweep", "length": given.length, "ratio_to_sdpa": ratios, "extra_bytes": memory})
+
+
+if __name__ == "__main__":
+    main()
