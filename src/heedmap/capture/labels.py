@@ -8,6 +8,8 @@ shortened in the middle.
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
+from itertools import pairwise
 
 import regex
 
@@ -48,6 +50,7 @@ def shortened(characters: list[str], longest: int = LONGEST) -> str:
     return "".join([*characters[:head], "…", *characters[len(characters) - (longest - 1 - head) :]])
 
 
+@lru_cache(maxsize=1 << 14)  # a long text says the same again and again
 def readable(text: str) -> str:
     """A text as a label."""
     return shortened(visible(text))
@@ -66,19 +69,27 @@ def labels(text: str, placed: Placed, surfaces: list[bytes]) -> list[str]:
     for i, span in enumerate(placed.spans):
         if span is None or placed.from_token[i]:
             shown.append(_say(surfaces[i]))
-        else:
+        elif span[0] in holders or span[1] - 1 in holders:
             shown.append(_cover(text, span, i, holders))
+        else:
+            shown.append(readable(text[span[0] : span[1]]))
     return shown
 
 
 def _holders(text: str, placed: Placed) -> dict[int, list[int]]:
-    """Character → the tokens that hold part of it, in order, for every character at an end of a token's span."""
+    """Character → the tokens that hold part of it, in order, for the ends of tokens that overlap."""
+    spanned = [i for i, span in enumerate(placed.spans) if span is not None and not placed.from_token[i]]
+    overlapping: list[int] = []
+    for before, after in pairwise(spanned):
+        one, other = placed.spans[before], placed.spans[after]
+        if one is not None and other is not None and other[0] < one[1]:
+            overlapping += [i for i in (before, after) if not overlapping or overlapping[-1] < i]
     holders: dict[int, list[int]] = {}
-    for i, span in enumerate(placed.spans):
-        if span is None or placed.from_token[i]:
-            continue
-        for at in {*range(*_end(text, span, first=True)), *range(*_end(text, span, first=False))}:
-            holders.setdefault(at, []).append(i)
+    for i in overlapping:
+        span = placed.spans[i]
+        if span is not None:
+            for at in {*range(*_end(text, span, first=True)), *range(*_end(text, span, first=False))}:
+                holders.setdefault(at, []).append(i)
     return holders
 
 
