@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from heedmap.capture.passages import from_marks, locate, stretches
+from heedmap.capture.marks import from_marks
+from heedmap.capture.passages import locate, stretches
 from heedmap.capture.tokens import tokenise
 from heedmap.errors import InputError
 

@@ -54,6 +54,7 @@ def test_options_reach_look_as_it_takes_them(here: Path, asked: dict[str, Any]):
         "layers": [0, 1, 2],
         "heads": [1, "5.11"],
         "statistics": ["entropy", "received"],
+        "spans": None,
         "max_tokens": 9,
         "keep_inputs": False,
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from heedmap.cli.passages import read_passages
 from heedmap.cli.picture import picture_path
 from heedmap.cli.selection import parse_heads, parse_layers, parse_names
 from heedmap.cli.source import Source, read_pair, read_source, run_folder
@@ -26,6 +27,10 @@ EXIT_SELF_CHECK = 3
 @click.option("--layers", metavar="L", help="Only these layers: 0-5,8.")
 @click.option("--heads", metavar="H", help="Only these heads: 0-3 in every layer, 5.11 for head 11 of layer 5.")
 @click.option("--statistics", default="default", metavar="S", help="What to measure: names parted by commas.")
+@click.option("--spans", metavar="F", help="Name passages of the text in a JSON file, {\"question\": \"Who was it?\"} or "
+              "[start, end] in characters, and measure how much each token reads of each.")  # fmt: skip
+@click.option("--marked", is_flag=True, help="The text marks its passages: [[question]]Who was it?[[/question]]. The "
+              "marks are taken out.")  # fmt: skip
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="The folder of the run, instead of "
               "runs/<words of the text>. An earlier run there is replaced.")  # fmt: skip
 @click.option("--png", metavar="F", help="Draw all heads and the most telling one, as F.png or F.svg.")
@@ -43,6 +48,8 @@ def command(
     layers: str | None,
     heads: str | None,
     statistics: str,
+    spans: str | None,
+    marked: bool,
     out: Path | None,
     png: str | None,
     dark: bool,
@@ -86,6 +93,7 @@ def command(
             layers=wanted_layers,
             heads=wanted_heads,
             statistics=names,
+            spans=passages,
             max_tokens=tokens,
             keep_inputs=not no_inputs,
             progress=progress,
