@@ -27,8 +27,8 @@ EXIT_SELF_CHECK = 3
 @click.option("--layers", metavar="L", help="Only these layers: 0-5,8.")
 @click.option("--heads", metavar="H", help="Only these heads: 0-3 in every layer, 5.11 for head 11 of layer 5.")
 @click.option("--statistics", default="default", metavar="S", help="What to measure: names parted by commas.")
-@click.option("--spans", metavar="F", help="Name passages of the text in a JSON file, {\"question\": \"Who was it?\"} or "
-              "[start, end] in characters, and measure how much each token reads of each.")  # fmt: skip
+@click.option("--spans", metavar="F", help="Measure how much each token reads of the passages that a JSON file "
+              "names: {\"question\": \"Who was it?\", \"source\": [0, 120]}, by words or characters.")  # fmt: skip
 @click.option("--marked", is_flag=True, help="The text marks its passages: [[question]]Who was it?[[/question]]. The "
               "marks are taken out.")  # fmt: skip
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="The folder of the run, instead of "
@@ -73,6 +73,7 @@ def command(
     names = parse_names(statistics)
     if picture is not None and not isinstance(names, str):
         names += [name for name in ("entropy", "map_max") if name not in names]  # what the picture is made from
+    source, passages = read_passages(source, spans, marked=marked)
     folder = _run_path(out, source, model, second)
     if text is not None and os.path.isfile(text):  # noqa: PTH113 — Path.is_file raises for too long a name
         click.echo(
