@@ -1,0 +1,232 @@
+"""Runs as one HTML file that needs nothing else, within a number of bytes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heedmap.errors import InputError, StorageError
+from heedmap.heads.telling import telling_heads
+from heedmap.runs.reader import Run
+from heedmap.runs.schema import INPUTS, MAPS
+from heedmap.view import page
+from heedmap.view.files import RunFiles
+from heedmap.view.ranges import TABLES, HeadKey, Ranges, Span, ranges
+
+WHERE = "export"
+MAX_BYTES = 10_000_000
+LONGEST_CHUNK = 2**20
+ROOM = 120
+"""Bytes that one block costs in the page besides its data: its element and its entry in the index."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What one run's share of the file holds.
+
+    Attributes:
+        name: the run.
+        heads: how many heads it has.
+        exact: heads with their inputs, of which every weight can be computed.
+        tables: how many heads have their rows of the query, key and distance tables.
+        note: what was left out, in a sentence; None where nothing was.
+    """
+
+    name: str
+    heads: int
+    exact: tuple[HeadKey, ...]
+    tables: int
+    note: str | None
+
+
+def export(
+    runs: Sequence[Run],
+    out: str | os.PathLike[str],
+    *,
+    max_bytes: int = MAX_BYTES,
+    first: Iterable[HeadKey] = (),
+) -> list[Exported]:
+    """Write runs into one HTML file that works from disk, without a network.
+
+    It always holds the text, the head table and a 64×64 map of every head. Then, while they fit: the tables of every
+    head, and maps, query and key head by head, those of `first` before the others, which follow from the most telling.
+    Where all tables do not fit into half of the room, each head's go with its query and key. Several runs share the
+    room evenly.
+
+    Args:
+        runs: the runs; one that is shown first, others to compare it with.
+        out: the file to write; one that is there is replaced.
+        max_bytes: the largest file to write.
+        first: heads (part, layer, head) whose weights matter most.
+
+    Raises:
+        InputError: even the smallest file is larger than `max_bytes`, or there is no such head.
+        StorageError: the file cannot be written.
+    """
+    wanted = list(dict.fromkeys(first))
+    known = {head for run in runs for head in run.heads}
+    if missing := [head for head in wanted if head not in known]:
+        raise InputError(WHERE, expected="heads of the run", got=", ".join(f"{p} {n}.{h}" for p, n, h in missing))
+    empty = page.exported_page({"runs": [{"name": run.path.name, "note": "x" * 500, "files": {}} for run in runs]}, [])
+    room = max_bytes - len(empty.encode())
+    packs = [_Pack(run, index, wanted) for index, run in enumerate(runs)]
+    least = sum(pack.used for pack in packs)
+    if least > room:
+        raise InputError(
+            WHERE,
+            expected=f"room for the text, the head table and small maps, {least + len(empty.encode()):,} bytes",
+            got=f"--max-bytes {max_bytes:,}",
+            do="allow more bytes",
+        )
+    for pack in packs:
+        pack.fill(pack.used + (room - least) // len(packs))
+    index: dict[str, Any] = {"runs": []}
+    blocks: list[tuple[str, str]] = []
+    for pack in packs:
+        files, texts = pack.blocks()
+        blocks += texts
+        entry = {"name": pack.run.path.name, "files": files}
+        index["runs"].append(entry | ({"note": pack.result.note} if pack.result.note else {}))
+    _write(Path(out), page.exported_page(index, blocks))
+    return [pack.result for pack in packs]
+
+
+class _Pack:
+    """One run's share of the file: chosen spans, and what they cost."""
+
+    def __init__(self, run: Run, index: int, wanted: Sequence[HeadKey]) -> None:
+        self.run = run
+        self._index = index
+        self._files = RunFiles(run)
+        self._ranges: Ranges = ranges(run)
+        self._order = _order(run, wanted)
+        self._spans: set[Span] = set()
+        self._exact: list[HeadKey] = []
+        self._tables: set[HeadKey] = set()
+        self.used = 0
+        always = [
+            name for name in self._files.names if name not in (*TABLES, MAPS, INPUTS)
+        ]  # run.json, texts, tokens, head table, what is derived
+        self._whole = {name: self._files.size(name) for name in always}
+        for name, size in self._whole.items():
+            self._take([Span(name, 0, size)])
+        self._take(self._ranges.frame)
+
+    def fill(self, limit: int) -> None:
+        """Add what fits into `limit` bytes."""
+        if not self._try(
+            limit - (limit - self.used) // 2, [s for h in self._order for s in self._ranges.tables.get(h, [])]
+        ):
+            together = True
+        else:
+            together = False
+            self._tables.update(self._order)
+        for head in self._order:
+            spans = [*self._ranges.maps.get(head, []), *self._ranges.inputs.get(head, [])]
+            if together:
+                spans += self._ranges.tables.get(head, [])
+            if not self._try(limit, spans):
+                break
+            self._tables.add(head)
+            if self._ranges.inputs.get(head):
+                self._exact.append(head)
+
+    def _try(self, limit: int, spans: Iterable[Span]) -> bool:
+        """Take these spans if they fit; otherwise none of them."""
+        new = list(dict.fromkeys(span for span in spans if span not in self._spans))
+        if sum(span.end - span.start for span in new) > 6 * max(0, limit - self.used):
+            return False  # nothing packs so well
+        cost = 0
+        for span in new:
+            cost += self._cost(span)
+            if self.used + cost > limit:
+                return False
+        self._spans.update(new)
+        self.used += cost
+        return True
+
+    def _take(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            self._spans.add(span)
+            self.used += self._cost(span)
+
+    def _cost(self, span: Span) -> int:
+        data, _ = _packed(self._files.read(span.file, span.start, span.end))
+        return 4 * ((len(data) + 2) // 3) + ROOM
+
+    def blocks(self) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        """The index of the chosen files, and their bytes as base64, neighbours joined."""
+        files: dict[str, Any] = {}
+        texts: list[tuple[str, str]] = []
+        for file, start, end in _joined(self._spans):
+            data, packed = _packed(self._files.read(file, start, end))
+            name = f"b{self._index}-{len(texts)}"
+            texts.append((name, base64.b64encode(data).decode()))
+            entry = files.setdefault(file, {"size": self._files.size(file), "chunks": []})
+            entry["chunks"].append([start, end - start, name, int(packed)])
+        return files, texts
+
+    @property
+    def result(self) -> Exported:
+        """What was chosen."""
+        heads, exact = len(self._order), len(self._exact)
+        note = None
+        if self._ranges.inputs and exact < heads:
+            tables = len(self._tables)
+            note = f"To stay within its size, this file holds exact weights of {exact} of {heads} heads"
+            note += f" and the tables of {tables}. " if tables < heads else ". "
+            note += f"They are {_named(self._exact)}. " if self._exact else ""
+            note += "All other heads have their means and a small map."
+        return Exported(self.run.path.name, heads, tuple(self._exact), len(self._tables), note)
+
+
+def _order(run: Run, wanted: Sequence[HeadKey]) -> list[HeadKey]:
+    """All heads: those asked for, then the most telling of each kind in turn, then the others."""
+    telling = telling_heads(run, top=len(run.heads)).values()
+    ranked = [
+        (best[place].part, best[place].layer, best[place].head)
+        for place in range(len(run.heads))
+        for best in telling
+        if place < len(best)
+    ]
+    own = [head for head in wanted if head in run.heads]
+    return list(dict.fromkeys([*own, *ranked, *run.heads]))
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Neighbouring spans of a file as one, up to a length that unpacks at once."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        last = joined[-1] if joined else None
+        if last and last.file == span.file and last.end == span.start and span.end - last.start <= LONGEST_CHUNK:
+            joined[-1] = Span(span.file, last.start, span.end)
+        elif span.end > span.start:
+            joined.append(span)
+    return joined
+
+
+def _packed(data: bytes) -> tuple[bytes, bool]:
+    """The data with gzip where that saves something."""
+    small = gzip.compress(data, 6, mtime=0)
+    return (small, True) if len(small) < 0.97 * len(data) else (data, False)
+
+
+def _named(heads: Sequence[HeadKey]) -> str:
+    parts = {part for part, _, _ in heads}
+    names = [f"{layer}.{head}" if len(parts) == 1 else f"{part} {layer}.{head}" for part, layer, head in heads[:24]]
+    return ", ".join(names) + (f" and {len(heads) - 24} more" if len(heads) > 24 else "")
+
+
+def _write(out: Path, text: str) -> None:
+    partial = out.with_name(out.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.replace(out)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StorageError(WHERE, expected=f"to write {out}", got=error.strerror or str(error)) from error
