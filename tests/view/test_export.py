@@ -63,7 +63,7 @@ def test_a_small_run_is_exported_whole(run: Run, tmp_path: Path) -> None:
     files = RunFiles(run)
     assert set(held) == set(files.names)
     for name, chunks in held.items():
-        if name == "maps.safetensors":  # areas are not drawn
+        if name == "maps.safetensors":  # computed from query and key in the browser
             continue
         whole = files.read(name, 0)
         assert b"".join(chunks[start] for start in sorted(chunks)) == whole, name

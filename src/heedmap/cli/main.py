@@ -21,6 +21,8 @@ from heedmap.errors import HeedmapError, InputError, StorageError
 COMMANDS = {
     "look": "Look at a text: measure every head of a model over it and print what stands out.",
     "show": "Print the summary of a run again.",
+    "view": "Open runs in the browser: every head, down to single weights.",
+    "export": "Write runs into one HTML file that works from disk.",
     "scaling": "Measure why scores are divided by √d_k, on random vectors or on a model's own heads.",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -244,6 +245,18 @@ class Run:
     ) -> Array:
         """q·k alone, of hidden pairs too; needs no mask that can be described. Otherwise as `weights`."""
         return self._window(layer, head, queries, keys, part, "raw_scores")
+
+    def show(self, *others: Run, height: int = 760) -> Any:
+        """Show the run in a notebook: a widget, to be returned from a cell (`pip install 'heedmap[notebook]'`).
+
+        Args:
+            others: further runs of the same text, to compare this one with.
+            height: of the widget, in CSS pixels.
+
+        Raises:
+            UnsupportedError: anywidget is not installed.
+        """
+        return import_module("heedmap.view.widget").show(self, *others, height=height)
 
     def _window(
         self, layer: int, head: int, queries: Positions, keys: Positions, part: str | None, wanted: str

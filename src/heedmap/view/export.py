@@ -21,6 +21,9 @@ from heedmap.view.ranges import TABLES, HeadKey, Ranges, Span, ranges
 WHERE = "export"
 MAX_BYTES = 10_000_000
 LONGEST_CHUNK = 2**20
+MOST_PRODUCTS = 4 * 2**20 * 64
+"""The viewer's own limit (`viewer/src/ui/grids.ts`): larger windows show the pooled map."""
+
 ROOM = 120
 """Bytes that one block costs in the page besides its data: its element and its entry in the index."""
 
@@ -127,7 +130,9 @@ class _Pack:
             together = False
             self._tables.update(self._order)
         for head in self._order:
-            spans = [*self._ranges.maps.get(head, []), *self._ranges.inputs.get(head, [])]
+            spans = list(self._ranges.inputs.get(head, []))
+            if not self._computes_whole(head):
+                spans += self._ranges.maps.get(head, [])
             if together:
                 spans += self._ranges.tables.get(head, [])
             if not self._try(limit, spans):
@@ -135,6 +140,11 @@ class _Pack:
             self._tables.add(head)
             if self._ranges.inputs.get(head):
                 self._exact.append(head)
+
+    def _computes_whole(self, head: HeadKey) -> bool:
+        """Whether the browser computes even the whole matrix at once, so that its pooled map would be of no use."""
+        info = self.run.layer(head[1], head[0])
+        return bool(self._ranges.inputs.get(head)) and info.query_len * info.key_len * info.head_dim <= MOST_PRODUCTS
 
     def _try(self, limit: int, spans: Iterable[Span]) -> bool:
         """Take these spans if they fit; otherwise none of them."""
@@ -181,7 +191,7 @@ class _Pack:
             note = f"To stay within its size, this file holds exact weights of {exact} of {heads} heads"
             note += f" and the tables of {tables}. " if tables < heads else ". "
             note += f"They are {_named(self._exact)}. " if self._exact else ""
-            note += "All other heads have their means and a small map."
+            note += f"All other heads have their {'means' if tables < heads else 'tables'} and a small map."
         return Exported(self.run.path.name, heads, tuple(self._exact), len(self._tables), note)
 
 

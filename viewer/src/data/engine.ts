@@ -95,8 +95,20 @@ export class Engine {
     if (!file.has(name)) return null
     const [heads, rows, keys] = file.get(name).shape
     const size = rows * keys
-    const values = await file.values(name, heads === 1 ? 0 : layer.heads.indexOf(id.head) * size, size)
-    return { rows, keys, values: new Float32Array(values) }
+    try {
+      const values = await file.values(name, heads === 1 ? 0 : layer.heads.indexOf(id.head) * size, size)
+      return { rows, keys, values: new Float32Array(values) }
+    } catch (error) {
+      if (error instanceof LeftOutError) return kind === 'mean' ? this.thumbnail(id) : null
+      throw error
+    }
+  }
+
+  /** The small map of a head, to within 1 % of its largest cell. */
+  private async thumbnail(id: HeadId): Promise<Grid | null> {
+    const all = await this.thumbnails()
+    const one = all.find((t) => t.id.part === id.part && t.id.layer === id.layer && t.id.head === id.head)
+    return one ? { rows: one.rows, keys: one.keys, values: Float32Array.from(one.values, (v) => one.top * (v / 255) ** 2) } : null
   }
 
   /** Every head's map at 64×64, from a file that is derived from the run: bytes 0…255 of the square root of w / top. */
