@@ -82,6 +82,13 @@ def test_sharp_heads_are_those_that_position_does_not_explain(made: ModuleType, 
     assert head_to_show(telling) == ("self", 0, 1)
 
 
+def test_a_head_that_half_looks_at_itself_and_at_the_first_token_is_not_sharp(made: ModuleType, tmp_path: Path):
+    mixed = np.eye(N)
+    mixed[::2] = made.on(N, 0)[::2]
+    run = made.make_run(tmp_path / "run", np.array([[mixed, 0.6 * made.on(N, 3) + 0.4 * made.uniform(N)]]))
+    assert [head.head for head in telling_heads(run)["sharp"]] == [1]
+
+
 def test_the_top_heads_come_highest_first_and_at_most_as_many_as_asked(made: ModuleType, tmp_path: Path):
     weights = np.array([[share * made.shifted(N, 1) + (1 - share) * made.uniform(N) for share in (0.2, 0.9, 0.5)]])
     run = made.make_run(tmp_path / "run", weights)

@@ -87,13 +87,13 @@ def head_scores(run: Run) -> dict[str, np.ndarray]:
 def telling_heads(run: Run, top: int = 3) -> dict[str, list[TellingHead]]:
     """The ``top`` heads of each kind, highest first; kinds that no head of this run shows are absent.
 
-    ``sharp`` lists only heads of which no other share (previous, next, self, first, separator) reaches half: heads that
-    look at one token for a reason that position does not explain.
+    ``sharp`` lists only heads of which no other share (previous, next, self, first, separator) reaches half the mean of
+    the largest weights: heads that look at one token for a reason that position does not explain.
     """
     scores = head_scores(run)
     if "sharp" in scores:
         explained = np.max([np.nan_to_num(scores[kind]) for kind in POSITIONAL if kind in scores], axis=0, initial=0.0)
-        scores["sharp"] = np.where(explained < 0.5, scores["sharp"], np.nan)
+        scores["sharp"] = np.where(2 * explained < scores["sharp"], scores["sharp"], np.nan)
     found: dict[str, list[TellingHead]] = {}
     for kind in KINDS:
         values = scores.get(kind, np.array([]))
