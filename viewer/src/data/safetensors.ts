@@ -1,4 +1,4 @@
-import { RunError, type Source } from './source'
+import { LeftOutError, RunError, type Source } from './source'
 
 export type Kind = 'F64' | 'F32' | 'F16' | 'BF16' | 'I32' | 'U8'
 
@@ -21,7 +21,10 @@ export class TensorFile {
   ) {}
 
   static async open(source: Source, path: string): Promise<TensorFile> {
-    let bytes = await source.read(path, 0, FIRST_READ)
+    let bytes = await source.read(path, 0, FIRST_READ).catch((error: unknown) => {
+      if (error instanceof LeftOutError) return source.read(path, 0, 8) // the data behind the header were left out
+      throw error
+    })
     if (bytes.length < 8) throw new RunError(`${path} is truncated: ${bytes.length} bytes`)
     const view = new DataView(bytes.buffer, bytes.byteOffset, 8)
     const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32

@@ -5,7 +5,15 @@ import type { View } from './state'
 import { useStore } from './store'
 
 /** Room for labels around the plot; those above lean out to the right. */
-export const GUTTER = { full: { left: 88, top: 76, right: 30 }, compact: { left: 66, top: 60, right: 22 } }
+export const GUTTER = {
+  full: { words: { left: 88, top: 78, right: 30 }, numbers: { left: 56, top: 40, right: 12 } },
+  compact: { words: { left: 66, top: 62, right: 22 }, numbers: { left: 42, top: 36, right: 8 } },
+}
+
+/** Whether every token in view has room for its label. */
+export function readable(cells: number, pixels: number): boolean {
+  return pixels / cells >= READABLE
+}
 
 const READABLE = 11
 
@@ -70,10 +78,10 @@ export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compac
   const cut = (text: string) => ([...text].length > clip ? `${[...text].slice(0, clip - 1).join('')}…` : text)
   return (
     <svg class="axes" width={size.width} height={size.height} aria-hidden="true">
-      <text class="axis-name" x={gutter.left - 8} y={14} text-anchor="end">
+      <text class="axis-name" x={gutter.left - 8} y={11} text-anchor="end">
         query ↓
       </text>
-      <text class="axis-name" x={gutter.left} y={14}>
+      <text class="axis-name" x={gutter.left} y={11}>
         key →
       </text>
       <g transform={`translate(${gutter.left} ${gutter.top})`}>

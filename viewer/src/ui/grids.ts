@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Grid } from '../data/engine'
 import type { HeadId, Layer } from '../data/run'
 import type { Pool } from '../data/weights'
+import { MOST_CELLS_PER_PIXEL } from './matrix'
 import type { RunView } from './model'
 import { useAsync } from './model'
 import type { Layered } from './renderer'
@@ -28,6 +29,8 @@ export function wholeOf(layer: Layer): View {
 }
 
 const sameView = (a: View, b: View) => a.q0 === b.q0 && a.q1 === b.q1 && a.k0 === b.k0 && a.k1 === b.k1
+
+const cells = (wanted: number, pixels: number) => (wanted <= pixels * MOST_CELLS_PER_PIXEL ? wanted : pixels)
 
 export function useGrids(
   run: RunView,
@@ -55,7 +58,7 @@ export function useGrids(
   const [queries, keys] = [window.q1 - window.q0, window.k1 - window.k0]
   const fits = queries * keys * layer.head_dim <= MOST_PRODUCTS
   const exactOn = !why.loading && why.value === null && why.error === null
-  const [outRows, outKeys] = [Math.min(queries, pixels.height), Math.min(keys, pixels.width)]
+  const [outRows, outKeys] = [cells(queries, pixels.height), cells(keys, pixels.width)]
 
   useEffect(() => {
     fresh.current = true

@@ -1,7 +1,7 @@
 /** All heads at once: a grid by layer and head, small maps, a scatter of two statistics, or a table. */
 import { useState } from 'preact/hooks'
 import { headName } from '../data/run'
-import { palette } from './colour'
+import { KIND_COLOURS, palette } from './colour'
 import { Choice, Legend, Panel, Select } from './controls'
 import { number } from './format'
 import { HeadGrid } from './headgrid'
@@ -9,7 +9,6 @@ import { HeadTable } from './headtable'
 import { useCurrent, useShared, useState_, useTheme } from './model'
 import { Scatter } from './scatter'
 import { KINDS, kindsOf, measures, rangeOf } from './statistics'
-import { KIND_COLOURS } from './colour'
 
 export function Heads() {
   const { state } = useShared()
@@ -42,19 +41,19 @@ export function Heads() {
       name="Heads"
       title="Heads"
       class="heads"
-      tools={
+      table={() => ({
+        columns: ['part', 'layer', 'head', ...(run.telling ? ['type'] : []), ...all.map((m) => m.name)],
+        rows: run.opened.heads.map((id, i) => [id.part, id.layer, id.head, ...(run.telling ? [kinds[i]] : []), ...all.map((m) => m.values[i])]),
+      })}
+    >
+      <div class="wide" data-unsaved>
         <Choice
           label="Show heads as"
           value={view}
           options={[['grid', 'Grid'], ['maps', 'Maps'], ['scatter', 'Scatter'], ['table', 'Table']]}
           onChange={(headView) => state.set({ headView })}
         />
-      }
-      table={() => ({
-        columns: ['part', 'layer', 'head', ...(run.telling ? ['type'] : []), ...all.map((m) => m.name)],
-        rows: run.opened.heads.map((id, i) => [id.part, id.layer, id.head, ...(run.telling ? [kinds[i]] : []), ...all.map((m) => m.values[i])]),
-      })}
-    >
+      </div>
       {view === 'scatter' ? (
         <div class="row">
           <Select label="across" value={named(x).name} options={options} onChange={(name) => state.set({ x: name })} />

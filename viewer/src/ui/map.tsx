@@ -86,7 +86,7 @@ export function MapPanel() {
       <p class="status" data-exact={grids.exact} data-busy={grids.busy}>
         {grids.exact
           ? 'Exact: every cell is one weight.'
-          : `Each cell is the ${pool} over ${size(grids.cell.queries)} queries × ${size(grids.cell.keys)} keys${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
+          : `Each cell is the ${pool} over ${size(grids.cell.queries, 'query', 'queries')} × ${size(grids.cell.keys, 'key', 'keys')}${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
       </p>
       {grids.why !== null && <Note>Exact zoom is off for this head: {grids.why}. The pooled map and the tables are exact all the same.</Note>}
       {grids.error && <Note alert>{grids.error}</Note>}
@@ -94,8 +94,8 @@ export function MapPanel() {
   )
 }
 
-function size(cells: number): string {
-  return Number.isInteger(cells) ? String(cells) : `about ${number(cells)}`
+function size(cells: number, one: string, several: string): string {
+  return cells === 1 ? `1 ${one}` : `${Number.isInteger(cells) ? cells : `about ${cells.toFixed(1)}`} ${several}`
 }
 
 function sameWindow(grid: Layered, view: { q0: number; q1: number; k0: number; k1: number }): boolean {

@@ -1,6 +1,6 @@
 /** One matrix of queries × keys: drawn, labelled, moved by pointer and keyboard. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { Axes, GUTTER } from './axes'
+import { Axes, GUTTER, readable } from './axes'
 import { palette, type Domain } from './colour'
 import { useShared, useTheme } from './model'
 import { plain, redraws, webgl, type Layered, type Renderer } from './renderer'
@@ -25,6 +25,11 @@ export interface MatrixProps {
   compact?: boolean
 }
 
+/** Slightly more cells than pixels are all drawn, and the browser shrinks the picture; none falls between two pixels. */
+export const MOST_CELLS_PER_PIXEL = 1.5
+
+const backing = (pixels: number, cells: number) => Math.round(cells > pixels && cells <= pixels * MOST_CELLS_PER_PIXEL ? cells : pixels)
+
 export function Matrix(props: MatrixProps) {
   const { rows, keys, grids, domain, kind = 'sequential', onSize } = props
   const theme = useTheme()
@@ -35,7 +40,16 @@ export function Matrix(props: MatrixProps) {
   const [mode, setMode] = useState<'webgl2' | 'canvas'>('webgl2')
   const [size, setSize] = useState({ width: 0, height: 0 })
   const view = props.view ?? { q0: 0, q1: rows, k0: 0, k1: keys }
-  const gutter = props.compact ? GUTTER.compact : GUTTER.full
+  const room = props.compact ? GUTTER.compact : GUTTER.full
+  const words = {
+    query: readable(view.q1 - view.q0, size.height - room.words.top),
+    key: readable(view.k1 - view.k0, size.width - room.words.left - room.words.right),
+  }
+  const gutter = {
+    left: (words.query ? room.words : room.numbers).left,
+    top: (words.key ? room.words : room.numbers).top,
+    right: (words.key ? room.words : room.numbers).right,
+  }
   const plot = { width: Math.max(0, size.width - gutter.left - gutter.right), height: Math.max(0, size.height - gutter.top - 1) }
 
   useLayoutEffect(() => {
@@ -76,7 +90,8 @@ export function Matrix(props: MatrixProps) {
     if (!element || !renderer.current || !plot.width || !plot.height) return
     const ratio = window.devicePixelRatio || 1
     const draw = () => {
-      const [width, height] = [Math.round(plot.width * ratio), Math.round(plot.height * ratio)]
+      const width = backing(plot.width * ratio, view.k1 - view.k0)
+      const height = backing(plot.height * ratio, view.q1 - view.q0)
       if (element.width !== width) element.width = width
       if (element.height !== height) element.height = height
       const missing: [number, number, number] = theme === 'dark' ? [44, 47, 52] : [228, 229, 226]

@@ -2,12 +2,13 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { RowOf } from '../data/engine'
 import type { Columns } from '../data/tables'
-import { css, inkOn, palette } from './colour'
+import { css, inkOn, palette, share, type Domain } from './colour'
 import { Choice, Legend, Note, Panel } from './controls'
 import { number, oneLine } from './format'
 import { Lines, LONGEST_LINES } from './lines'
 import { labelsOf, useAsync, useCurrent, useShared, useState_, useTheme } from './model'
 import { usePins } from './pins'
+import { isLog } from './state'
 import { useStore } from './store'
 import { piecesOf, type Piece } from './pieces'
 
@@ -38,6 +39,9 @@ export function TextPanel() {
     return byToken
   }, [row.value, keys.value, view, labels])
   const top = values ? values.reduce((a, b) => (b > a ? b : a), 0) : 0
+  const colour = useState_((s) => s.colour)
+  const log = isLog(colour, layer.key_len)
+  const domain: Domain = { low: log ? top / 200 : 0, high: top, log }
   const error = row.error ?? keys.error
   const source = query !== null ? labels.query[query] : null
 
@@ -75,9 +79,9 @@ export function TextPanel() {
       {view === 'lines' ? (
         <Lines />
       ) : (
-        <Tokens values={values} top={top} table={table} query={query === null ? -1 : labels.queryToken[query]} pinnedToken={pinned.query === null ? -1 : labels.queryToken[pinned.query]} queryToken={labels.queryToken} pin={pin} />
+        <Tokens values={values} domain={domain} table={table} query={query === null ? -1 : labels.queryToken[query]} pinnedToken={pinned.query === null ? -1 : labels.queryToken[pinned.query]} queryToken={labels.queryToken} pin={pin} />
       )}
-      {view !== 'lines' && values && <Legend table={table} low="0" high={number(top)} name={view === 'receives' ? 'mean weight' : 'weight'} />}
+      {view !== 'lines' && values && <Legend table={table} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(top)} name={view === 'receives' ? 'mean weight' : 'weight'} />}
       {error && <Note>{error}</Note>}
     </Panel>
   )
@@ -85,7 +89,7 @@ export function TextPanel() {
 
 interface TokensProps {
   values: Float64Array | null
-  top: number
+  domain: Domain
   table: Uint8Array
   query: number
   pinnedToken: number
@@ -93,7 +97,7 @@ interface TokensProps {
   pin: (query: number | null, key: number | null) => void
 }
 
-function Tokens({ values, top, table, query, pinnedToken, queryToken, pin }: TokensProps) {
+function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: TokensProps) {
   const { hover } = useShared()
   const { run } = useCurrent()!
   const pieces = useMemo(() => piecesOf(run.opened), [run])
@@ -155,16 +159,16 @@ function Tokens({ values, top, table, query, pinnedToken, queryToken, pin }: Tok
         onKeyDown={onKeyDown}
       >
         {shown.map((piece) => (
-          <Token key={piece.token} piece={piece} value={values ? values[piece.token] : NaN} top={top} table={table} own={piece.token === query || piece.token === pinnedToken} />
+          <Token key={piece.token} piece={piece} value={values ? values[piece.token] : NaN} domain={domain} table={table} own={piece.token === query || piece.token === pinnedToken} />
         ))}
       </div>
     </>
   )
 }
 
-function Token({ piece, value, top, table, own }: { piece: Piece; value: number; top: number; table: Uint8Array; own: boolean }) {
-  const share = top > 0 && value > 0 ? value / top : 0
-  const tinted = share > 0.004
+function Token({ piece, value, domain, table, own }: { piece: Piece; value: number; domain: Domain; table: Uint8Array; own: boolean }) {
+  const tint = value > 0 ? share(value, domain) : 0
+  const tinted = tint > 0.004
   return (
     <>
       {piece.before}
@@ -172,7 +176,7 @@ function Token({ piece, value, top, table, own }: { piece: Piece; value: number;
         class={`token${piece.special ? ' special' : ''}${own ? ' own' : ''}`}
         data-token={piece.token}
         title={Number.isNaN(value) ? undefined : `${piece.label}  ${number(value)}`}
-        style={tinted ? { background: css(table, share), color: inkOn(table, share) } : undefined}
+        style={tinted ? { background: css(table, tint), color: inkOn(table, tint) } : undefined}
       >
         {piece.text}
       </span>
