@@ -23,7 +23,12 @@ COMMANDS = {
     "show": "Print the summary of a run again.",
     "view": "Open runs in the browser: every head, down to single weights.",
     "export": "Write runs into one HTML file that works from disk.",
+    "heads": "Say what each head of a run does, or probe a model for induction heads.",
+    "spans": "Say which passage each token of a run read, by head.",
+    "statistics": "List what can be measured: formula, unit, axis and source of each statistic.",
+    "describe": "Say what kind of attention a model has, layer by layer, or how two models differ.",
     "scaling": "Measure why scores are divided by √d_k, on random vectors or on a model's own heads.",
+    "complexity": "Measure how time and memory grow with length, for three ways to attend.",
 }
 
 EXIT_ERROR = 2

@@ -61,29 +61,30 @@ class PowerLaw:
     points: int
 
 
-def fit_power(n: Sequence[float], y: Sequence[float]) -> PowerLaw | None:
+def fit_power(n: Sequence[float], y: Sequence[float], noise: float = 0.0) -> PowerLaw | None:
     """Fit cost against length; `fixed` ≥ 0 is what is paid whatever n is. None with fewer than 4 points.
 
-    The interval follows from the linearised fit with Student's t on points − 3 degrees of freedom.
+    `noise` is an error in y that does not grow with it: a deviation counts relative to y + noise. The interval follows
+    from the linearised fit with Student's t on points − 3 degrees of freedom.
     """
     lengths, costs = np.asarray(n, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(lengths) < 4 or bool((costs <= 0).any()):
         return None
-    unit = lengths / lengths.max()
+    unit, weight = lengths / lengths.max(), 1 / (costs + noise)
 
     def solve(power: float) -> tuple[float, float, float]:
-        design = np.stack([1 / costs, unit**power / costs], axis=1)
-        (fixed, factor), *_ = np.linalg.lstsq(design, np.ones_like(costs), rcond=None)
+        design, target = np.stack([weight, unit**power * weight], axis=1), costs * weight
+        (fixed, factor), *_ = np.linalg.lstsq(design, target, rcond=None)
         if fixed < 0:
-            fixed, factor = 0.0, float((design[:, 1]).sum() / (design[:, 1] ** 2).sum())
-        return float(((design @ [fixed, factor] - 1) ** 2).sum()), float(fixed), float(factor)
+            fixed, factor = 0.0, float(design[:, 1] @ target / (design[:, 1] @ design[:, 1]))
+        return float(((design @ [fixed, factor] - target) ** 2).sum()), float(fixed), float(factor)
 
     power, width = 2.0, 2.0
     for _ in range(10):  # ever finer grids around the best power
         grid = np.linspace(max(power - width, 0.01), power + width, 41)
         power, width = float(grid[np.argmin([solve(trial)[0] for trial in grid])]), width / 10
     error, fixed, factor = solve(power)
-    slopes = np.stack([1 / costs, unit**power / costs, factor * unit**power * np.log(np.maximum(unit, 1e-12)) / costs])
+    slopes = np.stack([np.ones_like(unit), unit**power, factor * unit**power * np.log(unit)]) * weight
     free = slopes if fixed > 0 else slopes[1:]
     freedom = len(costs) - len(free)
     covariance = np.linalg.pinv(free @ free.T) * error / max(freedom, 1)

@@ -143,7 +143,7 @@ def _number(value: float) -> str:
 def measure_heads(
     model: PreTrainedModel, inputs: dict[str, torch.Tensor], temperatures: Sequence[float] = ()
 ) -> list[Head]:
-    """Run a model's body (no language-model head) once and measure each head, its softmax also unscaled and at temperatures.
+    """Run a model's body once and measure each head, its softmax also unscaled and at temperatures.
 
     Args:
         inputs: keyword arguments of the model, batch size 1.

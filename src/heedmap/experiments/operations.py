@@ -1,0 +1,110 @@
+"""Counted, not measured: operations and bytes of attention, from shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from heedmap.attention.inputs import AttentionInputs
+from heedmap.kernels.plan import BEST_ELEMENTS
+from heedmap.measure import MAP_SIZE, STRIP_BYTES
+from heedmap.statistics.base import Grid
+from heedmap.statistics.catalogue import choose
+
+ROW_PASSES = 5
+"""Operations of a softmax for each score: largest, difference, exponential, sum, quotient."""
+CHECK = 6.5
+"""Bytes for each value that `torch.isfinite` holds while it works."""
+TABLES = 4
+"""Strip tables that a sweep holds at its peak: scores, weights, scratch, and one for a term at work."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One attention call on every pair of n queries and n keys."""
+
+    n: int
+    heads: int = 1
+    head_dim: int = 64
+    key_heads: int = 0
+    value_dim: int = 0
+    itemsize: int = 4
+    batch: int = 1
+
+    @property
+    def of_keys(self) -> int:
+        return self.key_heads or self.heads
+
+    @property
+    def of_values(self) -> int:
+        return self.value_dim or self.head_dim
+
+    @property
+    def cells(self) -> int:
+        """Entries of all heads' matrices."""
+        return self.batch * self.heads * self.n * self.n
+
+    @property
+    def product_operations(self) -> int:
+        """Multiplications and additions of Q·Kᵀ (2·n²·d_k) and weights·V (2·n²·d_v)."""
+        return 2 * self.cells * (self.head_dim + self.of_values)
+
+    @property
+    def softmax_operations(self) -> int:
+        return ROW_PASSES * self.cells
+
+    @property
+    def input_bytes(self) -> int:
+        """Query, key and value."""
+        keys = self.of_keys * (self.head_dim + self.of_values)
+        return self.batch * self.n * self.itemsize * (self.heads * self.head_dim + keys)
+
+    @property
+    def output_bytes(self) -> int:
+        return self.batch * self.n * self.heads * self.of_values * self.itemsize
+
+
+def eager_bytes(shape: Shape) -> int:
+    """Scores and weights side by side, as the softmax reads one and writes the other; query times scale; output."""
+    scaled = shape.batch * shape.n * shape.heads * shape.head_dim * shape.itemsize
+    return 2 * shape.cells * shape.itemsize + scaled + shape.output_bytes
+
+
+def sdpa_bytes(shape: Shape) -> int:
+    """Output, and one logsumexp for each row."""
+    return shape.output_bytes + 4 * shape.batch * shape.n * shape.heads
+
+
+def sweep_bytes(shape: Shape, statistics: str | Sequence[str] = "default") -> int:
+    """What `attend` holds beyond its inputs: the state of each statistic, the output, and its work at the peak.
+
+    Work is the scaled query (key and value too, where the inputs are not float32), and then either the check of all
+    values for NaN and infinity, or one strip, whichever is larger.
+    """
+    one = shape.n * (shape.heads * shape.head_dim)
+    values = shape.n * shape.of_keys * shape.of_values
+    copies = 4 * one + (0 if shape.itemsize == 4 else 4 * (values + shape.n * shape.of_keys * shape.head_dim))
+    work = copies + max(strip_bytes(shape), int(CHECK * values))
+    return state_bytes(shape, statistics) + shape.output_bytes + work
+
+
+def strip_bytes(shape: Shape) -> int:
+    """The tables of one strip, of at most 256 rows of as many heads as fit: bounded, whatever n is."""
+    elements = max(1, min(STRIP_BYTES // (TABLES * 4), BEST_ELEMENTS))
+    rows = max(1, min(256, elements // shape.n, shape.n))
+    heads = max(1, min(shape.heads, elements // (rows * shape.n)))
+    return TABLES * 4 * heads * rows * (shape.n + rows)
+
+
+def state_bytes(shape: Shape, statistics: str | Sequence[str] = "default") -> int:
+    """What the statistics of one call take, counted on tensors without memory."""
+    with torch.device("meta"):
+        query = torch.empty(shape.batch, shape.heads, shape.n, shape.head_dim)
+        key = torch.empty(shape.batch, shape.of_keys, shape.n, shape.head_dim)
+    inputs = AttentionInputs(query, key)
+    chosen, _ = choose(statistics, inputs)
+    grid = Grid.of(inputs, MAP_SIZE)
+    states = [statistic.start(inputs, grid) for statistic in chosen]
+    return sum(state.numel() * state.element_size() for state in states)

@@ -1,0 +1,119 @@
+"""One measurement in a process of its own: `python -m heedmap.experiments.point '{"method": "sdpa", "n": 1024, …}'`.
+
+A fresh process has an honest peak of memory: nothing that another measurement left behind. Its last line of output is
+one JSON document; what goes wrong in it is told there too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+from heedmap.errors import UnsupportedError
+from heedmap.experiments.machine import forget_peak, limit_growth, peak_memory, resident_memory
+from heedmap.measure import attend
+
+PRODUCT = "product"
+"""The method that measures this machine's matrix product instead of attention."""
+PRODUCT_SIZE = 2048
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to measure: a method at one length, for about `seconds`, within `memory` bytes beyond the start."""
+
+    method: str
+    n: int
+    heads: int
+    head_dim: int
+    seconds: float
+    memory: int
+
+
+def measure_point(order: Order) -> dict[str, Any]:
+    """Bytes that the first run adds to what the process held, and the fastest of the runs in seconds."""
+    limit_growth(order.memory)
+    torch.manual_seed(0)
+    if order.method == PRODUCT:
+        return _measure_product(order)
+    small = _inputs(64, order)
+    work = _work(order.method)
+    work(*small)  # libraries set up their threads and rooms before anything is counted
+    query, key, value = _inputs(order.n, order)
+    held = resident_memory()
+    forget_peak()
+    seconds = [_timed(work, query, key, value)]
+    added = max(peak_memory() - held, 0)
+    began = time.perf_counter()
+    while time.perf_counter() - began + min(seconds) < order.seconds and len(seconds) < 200:
+        seconds.append(_timed(work, query, key, value))
+    return {"status": "measured", "bytes": added, "seconds": min(seconds), "repeats": len(seconds)}
+
+
+def eager(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention as a textbook's three lines, with all its weights."""
+    scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ value, weights
+
+
+def _work(method: str) -> Callable[[Tensor, Tensor, Tensor], object]:
+    match method:
+        case "eager":
+            return eager
+        case "sdpa":
+            return functional.scaled_dot_product_attention
+        case _:
+            return lambda query, key, value: attend(query, key, value, kernel=method)
+
+
+def _inputs(n: int, order: Order) -> tuple[Tensor, Tensor, Tensor]:
+    query, key, value = (torch.randn(1, order.heads, n, order.head_dim) for _ in range(3))
+    return query, key, value
+
+
+def _timed(work: Callable[[Tensor, Tensor, Tensor], object], *inputs: Tensor) -> float:
+    began = time.perf_counter()
+    work(*inputs)
+    return time.perf_counter() - began
+
+
+def _measure_product(order: Order) -> dict[str, Any]:
+    left, right = (torch.randn(PRODUCT_SIZE, PRODUCT_SIZE) for _ in range(2))
+    out = torch.empty_like(left)
+    seconds: list[float] = []
+    began = time.perf_counter()
+    while time.perf_counter() - began < order.seconds or len(seconds) < 3:
+        start = time.perf_counter()
+        torch.mm(left, right, out=out)
+        seconds.append(time.perf_counter() - start)
+    return {"status": "measured", "operations_per_second": 2 * PRODUCT_SIZE**3 / min(seconds), "repeats": len(seconds)}
+
+
+@torch.no_grad()
+def main(text: str) -> int:
+    """Measure the order given as JSON and print the result as JSON; only a defect leaves another exit code than 0."""
+    order = Order(**json.loads(text))
+    try:
+        found = measure_point(order)
+    except UnsupportedError as error:
+        found = {"status": "unsupported", "why": str(error)}
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "alloc" not in str(error) and "memory" not in str(error):
+            raise
+        found = {"status": "did not fit", "why": f"memory ran out at {order.memory:,} bytes"}
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
