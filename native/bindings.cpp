@@ -133,6 +133,7 @@ class Sweep {
  private:
   template <typename A>
   static bool dense(const A& array) {
+    if (array.size() == 0) return true;
     std::int64_t expected = 1;
     for (std::size_t i = array.ndim(); i-- > 0;) {
       if (array.shape(i) > 1 && array.stride(i) != expected) return false;
@@ -177,7 +178,7 @@ class Sweep {
 
   template <typename T>
   void keep(T*& place, nb::handle tensor, std::vector<Index> shape) {
-    auto array = nb::cast<nb::ndarray<T, nb::device::cpu>>(tensor);
+    auto array = nb::cast<nb::ndarray<T, nb::device::cpu>>(tensor, false);  // a copy would take the results
     bool fits = array.ndim() == shape.size() && dense(array);
     for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = static_cast<Index>(array.shape(i)) == shape[i];
     check(fits, "expected contiguous results of the call's sizes");
@@ -236,9 +237,9 @@ void soften(Array<float, 1> x, float cap, std::optional<std::string> instruction
 NB_MODULE(_native, module) {
   module.doc() = "The fused strip pass of heedmap.kernels.native.";
   module.def("instruction_sets", &instruction_sets, "Instruction sets this processor can run, best first.");
-  module.def("exponential", &exponential, "x"_a, "out"_a, "instruction_set"_a.none() = nb::none(),
+  module.def("exponential", &exponential, "x"_a, "out"_a.noconvert(), "instruction_set"_a.none() = nb::none(),
              "out = exp(x) for x <= 0, as the pass computes it.");
-  module.def("soften", &soften, "x"_a, "cap"_a, "instruction_set"_a.none() = nb::none(), "x = cap * tanh(x / cap), in place.");
+  module.def("soften", &soften, "x"_a.noconvert(), "cap"_a, "instruction_set"_a.none() = nb::none(), "x = cap * tanh(x / cap), in place.");
   nb::class_<Sweep>(module, "Sweep", "Sizes, formula and results of one sweep.")
       .def(nb::init<Index, Index, Index, Index, Index, Index, float, std::optional<Array<const float, 1>>, CellSizes,
                     CellSizes, nb::dict, std::optional<std::string>, std::uintptr_t>(),
@@ -246,8 +247,9 @@ NB_MODULE(_native, module) {
            "sinks"_a.none(), "row_cells"_a, "key_cells"_a, "results"_a, "instruction_set"_a.none() = nb::none(),
            "openmp_parallel"_a = 0)
       .def_prop_ro("instruction_set", &Sweep::instruction_set)
-      .def("strip", &Sweep::strip, nb::kw_only(), "scores"_a, "batch"_a, "head_start"_a, "row_start"_a, "key_start"_a,
-           "cell_rows"_a, "allowed"_a, "valid"_a.none(), "weights"_a.none(), "row_terms"_a, "top"_a, "threads"_a,
+      .def("strip", &Sweep::strip, nb::kw_only(), "scores"_a.noconvert(), "batch"_a, "head_start"_a, "row_start"_a, "key_start"_a,
+           "cell_rows"_a, "allowed"_a, "valid"_a.none().noconvert(), "weights"_a.none().noconvert(),
+           "row_terms"_a.noconvert(), "top"_a.noconvert(), "threads"_a,
            "Take one strip of scores [heads, rows, keys], in place, and add what it holds to the results.");
 }
 

@@ -12,14 +12,14 @@ from torch import Tensor
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.attention.masks import Mask
 from heedmap.errors import InputError, UnsupportedError
-from heedmap.kernels import strips
+from heedmap.kernels import native, strips
 from heedmap.kernels.plan import Swept, Task
 from heedmap.measurements import DIMENSIONS, Measurements, Quantity, Ratio
 from heedmap.statistics.base import Grid, Statistic
 from heedmap.statistics.catalogue import choose
 from heedmap.statistics.top_keys import TOP
 
-KERNELS = (strips,)
+KERNELS = (native, strips)
 """Kernels in order of preference: "auto" takes the first that supports the call."""
 STRIP_BYTES = 64 * 2**20
 MAP_SIZE = 256
