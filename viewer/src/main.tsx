@@ -65,7 +65,7 @@ function show(place: Place): { close(): void; state: Store<State> } {
   })
 
   const closing: (() => void)[] = []
-  for (const entry of place.runs) void open(entry, place.runs, shared, closing)
+  for (const entry of place.runs) void open(entry, place.runs, root, shared, closing)
   render(
     <Context.Provider value={shared}>
       <App />
@@ -86,10 +86,11 @@ function show(place: Place): { close(): void; state: Store<State> } {
 /** How long the first picture waits to learn which head is the most telling; later news move nothing. */
 const PATIENCE_MS = 300
 
-async function open(entry: RunEntry, order: RunEntry[], shared: Shared, closing: (() => void)[]): Promise<void> {
+async function open(entry: RunEntry, order: RunEntry[], root: HTMLElement, shared: Shared, closing: (() => void)[]): Promise<void> {
   try {
     const remote = await start(entry.source, code)
     closing.push(remote.close)
+    root.dataset.engine = remote.place
     const opened = await remote.call<Opened>('open')
     const parts = [...new Set(opened.heads.map((head) => head.part))]
     const view: RunView = { name: entry.name, order: order.indexOf(entry), remote, opened, telling: null, parts, note: entry.note }

@@ -34,7 +34,7 @@ function Body() {
     <>
       <Warnings />
       {run.note && <Note>{run.note}</Note>}
-      <main class="panels">
+      <main class={`panels showing-${centre}`}>
         <Heads />
         <div class="centre">
           <Choice
@@ -99,7 +99,10 @@ function Header() {
             <b>{current.run.name}</b>
           )}
           <span>{meta.model.name ?? 'model'}</span>
-          <span>{plural(current.run.opened.tokens.count, 'token')}</span>
+          <span>
+            {plural(current.run.opened.tokens.count, 'token')}
+            {meta.text.truncated_from ? ` of ${meta.text.truncated_from.toLocaleString('en')}` : ''}
+          </span>
           <span>{plural(current.run.opened.heads.length, 'head')}</span>
           {meta.self_check && <span title={`largest error ${meta.self_check.max_abs_error}`}>{meta.self_check.passed ? 'checked against the model' : 'self-check failed'}</span>}
         </p>
@@ -126,7 +129,6 @@ function Warnings() {
   const found: string[] = []
   if (meta.model.initialised) found.push(`${plural(meta.model.initialised, 'tensor')} of the model were newly initialised: what its heads do here means nothing.`)
   if (meta.self_check && meta.self_check.passed === false) found.push(`The self-check failed: the weights differ from the model’s own by ${meta.self_check.max_abs_error}.`)
-  if (meta.text.truncated_from) found.push(`The text was cut from ${meta.text.truncated_from.toLocaleString('en')} tokens.`)
   return (
     <>
       {found.map((text) => (

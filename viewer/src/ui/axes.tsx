@@ -78,11 +78,8 @@ export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compac
   const cut = (text: string) => ([...text].length > clip ? `${[...text].slice(0, clip - 1).join('')}…` : text)
   return (
     <svg class="axes" width={size.width} height={size.height} aria-hidden="true">
-      <text class="axis-name" x={gutter.left - 8} y={11} text-anchor="end">
-        query ↓
-      </text>
       <text class="axis-name" x={gutter.left} y={11}>
-        key →
+        query ↓  key →
       </text>
       <g transform={`translate(${gutter.left} ${gutter.top})`}>
         {rows.map((tick) => (

@@ -128,7 +128,8 @@ export function inkOn(table: Uint8Array, share: number): string {
     const v = table[at + i] / 255
     return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4
   })
-  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.22 ? '#15181c' : '#ffffff'
+  const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+  return luminance > 0.22 ? '#15181c' : luminance > 0.179 ? '#000000' : '#ffffff'
 }
 
 /** How a value becomes a share of the colour table. */

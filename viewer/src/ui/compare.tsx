@@ -132,9 +132,9 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
         <div class="legends">
           <Legend table={palette('sequential', theme)} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(domain.high)} name="weight" />
           <Legend table={palette('diverging', theme)} low={number(-high)} high={number(high)} name="difference" />
-          <Means run={run} id={id} otherRun={otherRun} other={other} />
         </div>
       </div>
+      <Means run={run} id={id} otherRun={otherRun} other={other} />
       {(a.error ?? b.error) && <Note alert>{a.error ?? b.error}</Note>}
       {(a.why ?? b.why) && <Note>Exact zoom is off: {a.why ?? b.why}.</Note>}
     </Panel>
@@ -159,6 +159,14 @@ function Means(props: { run: RunView; id: HeadId; otherRun: RunView; other: Head
   const rows = SHOWN.map((name) => ({ name, a: props.run.opened.headTable[name]?.[i], b: props.otherRun.opened.headTable[name]?.[j] })).filter((r) => r.a !== undefined && r.b !== undefined)
   return (
     <table class="means">
+      <thead>
+        <tr>
+          <th class="text">mean over queries</th>
+          <th scope="col">{headName(props.id)}</th>
+          <th scope="col">{headName(props.other)}</th>
+          <th scope="col">difference</th>
+        </tr>
+      </thead>
       <tbody>
         {rows.map(({ name, a, b }) => (
           <tr key={name}>

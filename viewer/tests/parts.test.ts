@@ -1,0 +1,141 @@
+import { describe, expect, test } from 'vitest'
+import { inside } from '../src/data/inside'
+import type { Opened, Tokens } from '../src/data/run'
+import { parseMeta } from '../src/data/run'
+import { LeftOutError } from '../src/data/source'
+import { decode } from '../src/data/safetensors'
+import { ticks } from '../src/ui/axes'
+import { outline } from '../src/ui/chart'
+import { number, oneLine, utf16Offsets, visible } from '../src/ui/format'
+import { moved, zoomed } from '../src/ui/gestures'
+import { piecesOf } from '../src/ui/pieces'
+import { csvOf } from '../src/ui/save'
+import { fitView, fromLink, START, toLink, type State } from '../src/ui/state'
+
+describe('links', () => {
+  const state: State = {
+    ...START,
+    run: 1,
+    head: { part: 'cross', layer: 5, head: 11 },
+    otherHead: { part: 'self', layer: 0, head: 2 },
+    statistic: 'max_weight',
+    headView: 'scatter',
+    centre: 'compare',
+    view: { q0: 3, q1: 40.5, k0: 0, k1: 12 },
+    pool: 'max',
+    colour: 'linear',
+    query: 8,
+    key: -2,
+    textView: 'lines',
+    otherRun: 1,
+    theme: 'dark',
+  }
+  test('a link reopens the same view', () => expect(fromLink(toLink(state))).toEqual(state))
+  test('the start needs no link', () => expect(toLink(START)).toBe(''))
+  test.each(['head=<img>', 'view=1_2', 'view=9_1_0_4', 'query=1e9', 'statistic=<script>', 'theme=pink', 'head=self.99999999.1', '%%%', 'view=NaN_1_2_3'])(
+    'what makes no sense in a link is left out: %s',
+    (link) => expect(fromLink(link)).toEqual(START),
+  )
+})
+
+describe('views', () => {
+  test('a view stays inside the matrix and shows at least four cells', () => {
+    expect(fitView({ q0: -5, q1: 5, k0: 95, k1: 105 }, 100, 100)).toEqual({ q0: 0, q1: 10, k0: 90, k1: 100 })
+    const tiny = fitView({ q0: 50, q1: 50.1, k0: 50, k1: 50.1 }, 100, 100)!
+    expect(tiny.q1 - tiny.q0).toBe(4)
+    expect(fitView({ q0: -10, q1: 300, k0: -10, k1: 300 }, 100, 100)).toBeNull()
+    expect(fitView({ q0: 0, q1: 1, k0: 0, k1: 2 }, 2, 2)).toBeNull()
+  })
+  test('zooming keeps the point under the pointer', () => {
+    const view = zoomed({ q0: 0, q1: 100, k0: 0, k1: 100 }, 0.5, 0.25, 0.75)
+    expect(view.k0 + 0.25 * (view.k1 - view.k0)).toBe(25)
+    expect(view.q0 + 0.75 * (view.q1 - view.q0)).toBe(75)
+  })
+  test('moving stops at the edge without changing the size', () => {
+    expect(moved({ q0: 2, q1: 12, k0: 0, k1: 10 }, -9, 500, 20, 30)).toEqual({ q0: 0, q1: 10, k0: 20, k1: 30 })
+  })
+  test('labels are words where they fit, and round positions where not', () => {
+    const labels = Array.from({ length: 1000 }, (_, i) => `w${i}`)
+    expect(ticks(10, 20, 300, labels, 0).map((t) => t.text)).toEqual(labels.slice(10, 20))
+    expect(ticks(0, 1000, 500, labels, 0).every((t) => !t.word && t.index % 200 === 0)).toBe(true)
+    expect(ticks(0, 1000, 500, labels, 7)[0]).toMatchObject({ index: 193, text: '200' })
+  })
+})
+
+describe('text', () => {
+  test('direction marks, controls and lone surrogates become visible', () => {
+    expect(visible('a\u202eb\u0000c\u007f\ud800')).toBe('a‹202E›b␀c␡‹D800›')
+    expect(visible('\u2066x\u2069\u200b\ufeff')).toBe('‹2066›x‹2069›‹200B›‹FEFF›')
+  })
+  test('emoji that are joined stay whole, and lines stay lines', () => {
+    expect(visible('👩‍👩‍👧\nمی‌خواهم')).toBe('👩‍👩‍👧\nمی‌خواهم')
+  })
+  test('labels take one line', () => expect(oneLine('a\nb\tc'.repeat(20))).toMatch(/^a⏎b⇥c.*…$/))
+  test('offsets that count characters become offsets that count UTF-16 units', () => {
+    expect(utf16Offsets('abc')).toBeNull()
+    expect([...utf16Offsets('a🙂b')!]).toEqual([0, 1, 3, 4])
+  })
+  test('a text is cut at its tokens, with what lies between them', () => {
+    const pieces = piecesOf(opened('<b>🙂 나는', [[-1, -1], [0, 3], [3, 4], [5, 6], [6, 7], [-1, -1]], [0, 5]))
+    expect(pieces.map((p) => p.before + p.text)).toEqual(['t0', ' <b>', '🙂', ' 나', '는', ' t5'])
+  })
+  test('tokens that overlap or go back show their labels', () => {
+    const pieces = piecesOf(opened('abc', [[0, 2], [1, 3], [2, 3]], []))
+    expect(pieces.map((p) => p.text)).toEqual(['ab', 't1', 'c'])
+  })
+  test('numbers take three digits and a true minus', () => {
+    expect([0.12345, 1e-7, -2, NaN, -Infinity, 123456].map(number)).toEqual(['0.123', '1.0e−7', '−2', '–', '−∞', '123456'])
+  })
+})
+
+function opened(text: string, spans: [number, number][], special: number[]): Opened {
+  const count = spans.length
+  const tokens = {
+    count,
+    label: spans.map((_, i) => `t${i}`),
+    start: Float64Array.from(spans, (s) => s[0]),
+    end: Float64Array.from(spans, (s) => s[1]),
+    special: spans.map((_, i) => special.includes(i)),
+    segment: new Float64Array(count),
+    sequence: new Array<string>(count).fill('text'),
+  } as Tokens
+  return { tokens, text, textPair: null } as Opened
+}
+
+test('a table for a spreadsheet holds no formulas and no broken lines', async () => {
+  const text = await csvOf({ columns: ['a', 'b'], rows: [['=1+1', 0.5], ['x,"y"\n', NaN]] }).text()
+  expect(text.replace('\ufeff', '')).toBe('a,b\r\n\'=1+1,0.5\r\n"x,""y""\n",\r\n')
+})
+
+test('a line keeps every peak and breaks where a value is missing', () => {
+  const path = outline([0, 0.1, 0.2, 5, 6, 7], [1, 9, 2, NaN, 3, 4], (v) => v, (v) => v)
+  expect(path).toBe('M0 1.0L0 9.0M6 3.0L7 4.0')
+})
+
+describe('files inside a page', () => {
+  const texts: Record<string, string> = { a: btoa('hello'), b: btoa('world!') }
+  const source = inside({ 'x.bin': { size: 20, chunks: [[0, 5, 'a', 0], [5, 6, 'b', 0]] } }, (id) => texts[id] ?? null)
+  const read = async (start: number, end: number | null) => new TextDecoder().decode(await source.read('x.bin', start, end))
+  test('ranges may span blocks', async () => expect(await read(3, 8)).toBe('lowor'))
+  test('what was left out is an error of its own', async () => {
+    await expect(read(8, 15)).rejects.toThrow(LeftOutError)
+    await expect(read(0, null)).rejects.toThrow(LeftOutError)
+    await expect(source.read('y', 0, 1)).rejects.toThrow(LeftOutError)
+  })
+})
+
+test('half floats and bfloat16 become the numbers they stand for', () => {
+  const bytes = (...bits: number[]) => new Uint8Array(Uint16Array.from(bits).buffer)
+  expect([...decode('F16', bytes(0x3c00, 0xc000, 0x0001, 0x7c00, 0x3555))]).toEqual([1, -2, 2 ** -24, Infinity, 0.333251953125])
+  expect(decode('F16', bytes(0x7e00))[0]).toBeNaN()
+  expect([...decode('BF16', bytes(0x3f80, 0xc000, 0x3eab))]).toEqual([1, -2, 0.333984375])
+})
+
+test.each([
+  ['{', 'not JSON'],
+  ['{"format":"other"}', 'not a heedmap run'],
+  ['{"format":"heedmap-run","version":2}', 'update heedmap'],
+  ['{"format":"heedmap-run","version":1,"layers":[]}', 'incomplete'],
+])('a run.json that cannot be read says why: %s', (text, why) => {
+  expect(() => parseMeta(text)).toThrow(why)
+})
