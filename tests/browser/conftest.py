@@ -62,6 +62,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         page.goto(url)
         if wait:
             page.wait_for_selector("main.panels")
+        page.wrong = wrong
         page.until = partial(_until, page)
         return page
 
