@@ -10,7 +10,7 @@ import numpy as np
 
 from heedmap.errors import InputError
 
-Axis = Literal["query", "key", "distance", "cell"]
+Axis = Literal["query", "key", "distance", "cell", "head"]
 Reduction = Literal["row", "sum", "max", "fixed"]
 
 DIMENSIONS: dict[Axis, tuple[str, ...]] = {
@@ -18,6 +18,7 @@ DIMENSIONS: dict[Axis, tuple[str, ...]] = {
     "key": ("batch", "head", "key"),
     "distance": ("batch", "head", "distance"),
     "cell": ("batch", "head", "query_cell", "key_cell"),
+    "head": ("batch", "head"),
 }
 """Dimensions of a statistic of each axis; a dimension of size 1 holds for all heads."""
 

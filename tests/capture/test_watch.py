@@ -275,7 +275,7 @@ def test_decoded_rows_stand_where_they_stand_in_the_final_text(family, name, cac
     if cache:
         settings["cache_implementation"] = cache
     expected = model.generate(input_ids=ids, attention_mask=real, **settings)
-    with watch(model, keep_inputs=True) as seen:
+    with watch(model, keep_inputs=True, passes="apart") as seen:
         generated = model.generate(input_ids=ids, attention_mask=real, **settings)
     assert torch.equal(generated, expected)
     text = generated[:, :-1]
@@ -295,7 +295,7 @@ def test_decoded_rows_stand_where_they_stand_in_the_final_text(family, name, cac
 
 def test_kept_keys_of_a_static_cache_are_those_of_their_own_step(family):
     model, ids = family("llama"), _ids(1, 4)
-    with watch(model, keep_inputs=True) as seen:
+    with watch(model, keep_inputs=True, passes="apart") as seen:
         model.generate(input_ids=ids, max_new_tokens=3, do_sample=False, pad_token_id=0, cache_implementation="static")
     first, last = seen.calls[0].inputs, seen.calls[-2].inputs
     assert first is not None

@@ -15,7 +15,7 @@ from heedmap.capture.original import run_original
 from heedmap.capture.reading import Reading, read_call
 from heedmap.capture.session import NAME, Call, Place, Session, in_backward
 from heedmap.errors import ModelError
-from heedmap.measure import sweep
+from heedmap.measure import Found, sweep
 
 CHEAP_MASK = 2**26
 """Pairs up to which a layer that is not measured may build its model's own dense mask (64 MB of booleans)."""
@@ -99,6 +99,11 @@ def attention(
         heads = session.selection.of_layer(place.layer, query.shape[1])
         if heads is None:
             continue
+        if session.generation is not None and session.generation.reads(place, query):
+            with torch.no_grad():
+                session.generation.take(place, call.read(session, place), attention_mask, call.dropout())
+            session.report_layer(place.layer)
+            continue
         whole = output is None and heads == list(range(query.shape[1])) and not call.needs_original()
         found = call.measure(session, place, heads, with_output=whole)
         output = found if whole else output
@@ -167,24 +172,7 @@ class InterfaceCall:
     def measure(self, session: Session, place: Place, heads: list[int], *, with_output: bool) -> Tensor | None:
         """Measure these heads for a watch and report to it; with all heads, also the output."""
         with torch.no_grad():
-            reading = self.read(session, place)
-            every = reading.inputs(with_value=with_output, known=session.known)
-            asked = every
-            if not with_output:
-                asked = reading.inputs(heads, with_value=session.needs_value, known=session.known)
-            found = sweep(asked, session.statistics)
-            session.report(
-                Call(
-                    module=place.site.name,
-                    layer=place.layer,
-                    part=place.part,
-                    measurements=found.measurements,
-                    formula=Formula.of(every, self.dropout()),
-                    inputs=every if session.keep_inputs else None,
-                    heads=heads,
-                    forward=place.forward,
-                )
-            )
+            found = measured(session, place, self.read(session, place), heads, self.dropout(), with_output=with_output)
             return _laid_out(found.output) if with_output and found.output is not None else None
 
     def unmeasured(self) -> Tensor:
@@ -208,6 +196,38 @@ class InterfaceCall:
             found = sweep(reading.inputs(), statistics=())
         assert found.output is not None
         return _laid_out(found.output)
+
+
+def measured(
+    session: Session,
+    place: Place,
+    reading: Reading,
+    heads: list[int],
+    dropout: float,
+    *,
+    with_output: bool = False,
+    token_ids: Tensor | None = None,
+) -> Found:
+    """Sweep these heads of a reading and report them to a watch; with all heads, also the output."""
+    known = session.known if token_ids is None or not callable(session.known) else session.known(token_ids)
+    known = None if callable(known) else known
+    every = reading.inputs(with_value=with_output, known=known)
+    asked = every if with_output else reading.inputs(heads, with_value=session.needs_value, known=known)
+    found = sweep(asked, session.statistics)
+    session.report(
+        Call(
+            module=place.site.name,
+            layer=place.layer,
+            part=place.part,
+            measurements=found.measurements,
+            formula=Formula.of(every, dropout),
+            inputs=every if session.keep_inputs else None,
+            heads=heads,
+            forward=place.forward,
+            token_ids=token_ids,
+        )
+    )
+    return found
 
 
 def _laid_out(output: Tensor) -> Tensor:

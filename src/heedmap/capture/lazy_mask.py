@@ -96,9 +96,16 @@ class LazyMask:
 
     def _structure(self, key_len: int) -> Mask:
         if key_len not in self._structures:
-            keys = Window(self.key_offset, self.key_offset + key_len)
-            self._structures[key_len] = read_function(self._function, keys, one_by_one=self._one_by_one)
+            self._structures[key_len] = self.structure(self.key_offset, self.key_offset + key_len)
         return self._structures[key_len]
+
+    def structure(self, start: int, stop: int) -> Mask:
+        """The mask without padding, over the key positions `[start, stop)`."""
+        return read_function(self._function, Window(start, stop), one_by_one=self._one_by_one)
+
+    def real(self, start: int, stop: int) -> Tensor | None:
+        """Which of the positions `[start, stop)` are no padding: bool `[batch or 1, positions]`, None where all are."""
+        return None if self._real is None else Window(start, stop).cut(self._real)
 
     def plain(self) -> bool:
         """Whether this is nothing but causal, or nothing at all: other implementations then build no dense mask."""

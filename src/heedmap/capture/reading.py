@@ -120,7 +120,7 @@ def read_call(
     query_len, key_len = query.shape[2], key.shape[2]
     mask: Mask | None = None
     tables: list[Tensor] = []
-    query_offset, key_offset = key_len - query_len, 0
+    query_offset, key_offset = 0 if cross else key_len - query_len, 0
     valid = real_rows if cross else None
     if isinstance(attention_mask, LazyMask):
         _check_lengths(module, attention_mask, query_len, key_len)

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.formula import Formula
+from heedmap.capture.generation import Generation
 from heedmap.capture.known import Known
 from heedmap.capture.layers import Numbers, Site, sites_of
 from heedmap.capture.lazy_mask import LazyMask
@@ -26,6 +27,7 @@ NAME = "heedmap"
 
 _ELSEWHERE = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "context", "vision_hidden_states")
 _KEYS = {"key": "query", "keys": "queries"}
+_CACHES = ("cache", "past_key_values", "past_key_value", "layer_past")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class Call:
         formula: scale, softcap, sinks, masks and positions, as plain data.
         inputs: query and key of all heads, where inputs are kept.
         heads: the query heads that were measured, counted from 0.
-        forward: which forward pass inside `watch` this call belongs to, counted from 0.
+        forward: which forward pass inside `watch` this call belongs to, counted from 0; of a `generate()` the first.
+        token_ids: of a `generate()` the texts that it returned, int64 `[batch, tokens]`: one token more than rows, for
+            the last token has read nothing yet. Otherwise None.
     """
 
     module: str
@@ -51,6 +55,7 @@ class Call:
     inputs: AttentionInputs | None
     heads: list[int]
     forward: int = 0
+    token_ids: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class Place:
     layer: int
     cross: bool
     forward: int
+    cached: bool
 
 
 class Session:
@@ -75,7 +81,7 @@ class Session:
         keep_inputs: bool,
         sink: Callable[[Call], None],
         compute: Callable[[Any, Session, Place], Tensor] | None = None,
-        known: Known | None = None,
+        known: Known | Callable[[Tensor], Known] | None = None,
     ) -> None:
         self.model = model
         self.selection = selection
@@ -84,7 +90,9 @@ class Session:
         self.compute = compute
         """Computes the output of every call in place of measuring; for the self-check."""
         self.known = known
-        """Facts about the tokens of the text that runs through the model."""
+        """Facts about the tokens of the text that runs through the model, or what tells them of generated texts."""
+        self.generation: Generation | None = None
+        """The `generate()` that is running, where its passes are joined."""
         self.needs_value = needs_value(self.statistics)
         self._sink = sink
         self.sites = sites_of(model)
@@ -103,6 +111,7 @@ class Session:
         self._runs: dict[int, int] = {}
         self._within: dict[int, int] = {}
         self._elsewhere: dict[int, bool] = {}
+        self._cached: dict[int, bool] = {}
 
     def _possible_layers(self) -> set[int]:
         numbers = {site.number for site in self.sites.values()}
@@ -153,6 +162,7 @@ class Session:
         self._runs[id(module)] = self._runs.get(id(module), 0) + 1
         self._within[id(module)] = 0
         self._elsewhere[id(module)] = _looks_elsewhere(module, given)
+        self._cached[id(module)] = any(given.get(name) is not None for name in _CACHES)
 
     def place(self, module: nn.Module, query: Tensor, key: Tensor) -> Place:
         """Count a call and say where it stands."""
@@ -162,7 +172,8 @@ class Session:
         self._within[id(module)] = call + 1
         cross = self._elsewhere.get(id(module), False)
         part, layer = self._numbers.of(module, cross=cross, run=run, call=call)
-        return Place(self.sites[id(module)], part, layer, cross, max(0, self._forward))
+        cached = self._cached.get(id(module), False)
+        return Place(self.sites[id(module)], part, layer, cross, max(0, self._forward), cached)
 
     def note_rows(self, place: Place, mask: Any, batch: int, length: int) -> None:
         """Remember which rows of a text are padding: only its attention to itself is told."""

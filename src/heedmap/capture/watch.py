@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from torch import nn
 from transformers import PreTrainedModel
 
 from heedmap.attention.inputs import AttentionInputs
+from heedmap.capture.generating import listening
 from heedmap.capture.interface import SESSIONS
+from heedmap.capture.joiner import Joiner
 from heedmap.capture.known import Known
 from heedmap.capture.selection import Selection
 from heedmap.capture.session import Call, Session, unwatchable
+from heedmap.capture.sums import Sums
 from heedmap.errors import InputError, UnsupportedError
 
 __all__ = ["Call", "Seen", "watch"]
+
+Passes = Literal["joined", "apart", "summed"]
 
 
 @dataclass
@@ -60,6 +65,7 @@ def watch(
     heads: Iterable[int | str | tuple[int, int]] | int | None = None,
     keep_inputs: bool = False,
     known: Known | None = None,
+    passes: Passes = "joined",
 ) -> Iterator[Seen]:
     """Measure every attention call that a model makes inside the `with` block, exactly and in linear memory.
 
@@ -77,6 +83,11 @@ def watch(
         layers: layers to measure, as the model numbers them from 0; None for all.
         heads: heads to measure: numbers (in every layer), or `"layer.head"`, or `(layer, head)`; None for all.
         keep_inputs: keep each call's query and key, O(n) memory a layer.
+        passes: what becomes of several forward passes. `"joined"`: the passes of one `generate()` make one call a
+            layer and part, with a row for each token that was read, prompt and generated; its `token_ids` are the texts
+            that were returned. Other passes are a call each. `"apart"`: every pass is a call, within `generate()` too.
+            `"summed"`: one call a layer and part over all texts of all passes, whose sums add up
+            (`heedmap.capture.sums`); memory does not grow with their number.
         known: facts about the tokens that run through the model (`heedmap.capture.known.Known`): their ids for
             `duplicate` and `induction`, spans for `span_mass`, classes for `class_mass`. Cross-attention, whose keys
             are another text's, is asked for none of these.
@@ -89,20 +100,27 @@ def watch(
         InputError: layers or heads that the model does not have.
     """
     seen = Seen()
+    if passes not in get_args(Passes):
+        raise InputError("watch", expected=f"passes among {', '.join(get_args(Passes))}", got=repr(passes))
+    if passes == "summed" and keep_inputs:
+        raise InputError("watch", expected="keep_inputs with passes 'joined' or 'apart'", got="passes='summed'")
     take = (lambda call: seen.calls.append(_own(call))) if keep_inputs else seen.calls.append
+    if passes == "summed":
+        take = Sums(seen.calls).add
     session = Session(unwrap(model), Selection.of(layers, heads), statistics, keep_inputs, take, known=known)
-    with opened(session):
+    with opened(session, joined=passes != "apart"):
         yield seen
 
 
 @contextmanager
-def opened(session: Session) -> Iterator[None]:
-    """Keep a session open; the model is set back whatever happens."""
+def opened(session: Session, *, joined: bool = False) -> Iterator[None]:
+    """Keep a session open, the passes of each `generate()` joined; the model is set back whatever happens."""
     configs = configurations(session)
     SESSIONS.enter(session, configs)
     try:
         session.follow()
-        yield
+        with listening(session.model, Joiner(session) if joined else None):
+            yield
         session.check_seen()
     finally:
         session.unfollow()
