@@ -79,6 +79,11 @@ describe('text', () => {
     const pieces = piecesOf(opened('<b>🙂 나는', [[-1, -1], [0, 3], [3, 4], [5, 6], [6, 7], [-1, -1]], [0, 5]))
     expect(pieces.map((p) => p.before + p.text)).toEqual(['t0', ' <b>', '🙂', ' 나', '는', ' t5'])
   })
+  test('further parts of one character show only which part they are', () => {
+    const run = opened('나a', [[0, 1], [0, 1], [0, 1], [1, 2]], [])
+    run.tokens.label = ['나 ⅓', '나 ⅔', '나 ³⁄₃', 'a']
+    expect(piecesOf(run).map((p) => p.text)).toEqual(['나', '⅔', '³⁄₃', 'a'])
+  })
   test('tokens that overlap or go back show their labels', () => {
     const pieces = piecesOf(opened('abc', [[0, 2], [1, 3], [2, 3]], []))
     expect(pieces.map((p) => p.text)).toEqual(['ab', 't1', 'c'])

@@ -67,7 +67,7 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
   const chosen = heads.findIndex((head) => sameHead(head, id))
 
   return (
-    <div class={`head-grid${maps ? ' maps' : ''}`} onKeyDown={onKeyDown} onMouseLeave={() => onTell(null)}>
+    <div class={`head-grid${maps ? ' maps' : ''}`} style={{ '--rows': String(rows.length) }} onKeyDown={onKeyDown} onMouseLeave={() => onTell(null)}>
       <div class="head-row head-names" aria-hidden="true">
         <span />
         {Array.from({ length: width }, (_, head) => (

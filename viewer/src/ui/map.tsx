@@ -128,7 +128,7 @@ function Readout({ grids, exact, cell }: { grids: Layered[]; exact: boolean; cel
     () => (both && exact ? run.remote.call('cell', id, query, key) : null),
     [run, id.part, id.layer, id.head, both ? query : -1, both ? key : -1, exact],
   )
-  if (!both) return <p class="readout quiet">Point at a cell, or move with the arrow keys. Click pins its query and key.</p>
+  if (!both) return <p class="readout quiet">Point at a cell; a click pins it.</p>
   const distance = query + layer.query_offset - key - layer.key_offset
   const pooled = cell.queries > 1 || cell.keys > 1 ? valueOf(grids, query, key) : null
   return (

@@ -9,7 +9,12 @@ export interface Piece {
   text: string
   label: string
   special: boolean
+  /** A further part of the character before it. */
+  partial?: boolean
 }
+
+/** How a label says which part of a character its token holds. */
+const FRACTION = /[¼-¾⅐-⅞↉³²¹⁰-₉⁄\d/]+$/u
 
 const cut = new WeakMap<Opened, Piece[]>()
 
@@ -38,6 +43,11 @@ function make({ tokens, text, textPair }: Opened): Piece[] {
       piece.text = visible(texts[which].slice(start, end))
       reached[which] = end
     } else if (piece.special) piece.before = i ? ' ' : ''
+    else if (start >= 0 && end > start && end <= reached[which]) {
+      // a further part of a character that stands there already: only which part it is
+      piece.text = FRACTION.exec(label)?.[0] ?? '·'
+      piece.partial = true
+    }
     if (i && pieces[i - 1].special && !piece.before && !piece.special) piece.before = ' '
     pieces.push(piece)
   }

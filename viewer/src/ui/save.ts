@@ -107,7 +107,7 @@ function draw(element: Element, into: SVGElement, frame: DOMRect): void {
     redraws.get(element)?.()
     const { left: x, top: y, width, height } = box
     const image = made('image', { x, y, width, height, preserveAspectRatio: 'none', href: element.toDataURL('image/png') })
-    image.setAttribute('style', 'image-rendering:pixelated')
+    image.setAttribute('image-rendering', 'pixelated')
     into.append(image)
     return
   }

@@ -173,7 +173,7 @@ function Token({ piece, value, domain, table, own }: { piece: Piece; value: numb
     <>
       {piece.before}
       <span
-        class={`token${piece.special ? ' special' : ''}${own ? ' own' : ''}`}
+        class={`token${piece.special ? ' special' : ''}${piece.partial ? ' partial' : ''}${own ? ' own' : ''}`}
         data-token={piece.token}
         title={Number.isNaN(value) ? undefined : `${piece.label}  ${number(value)}`}
         style={tinted ? { background: css(table, tint), color: inkOn(table, tint) } : undefined}
