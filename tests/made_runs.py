@@ -54,6 +54,8 @@ def make_run(
     statistics: str | Sequence[str] = "default",
     meta: dict[str, Any] | None = None,
     keep_inputs: bool = True,
+    ids: Sequence[int] | None = None,
+    places: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> Run:
     """A run whose head [i, j] has the weights ``weights[i, j]`` ``[tokens, tokens]``; every part has the same ones."""
     count, n = weights.shape[1], weights.shape[2]
@@ -64,10 +66,10 @@ def make_run(
         writer.tokens(
             {
                 "position": list(range(n)),
-                "id": list(range(n)),
+                "id": list(range(n)) if ids is None else list(ids),
                 "text": labels,
-                "start": [-1] * n,
-                "end": [-1] * n,
+                "start": [-1] * n if places is None else list(places[0]),
+                "end": [-1] * n if places is None else list(places[1]),
                 "word": list(range(n)) if words is None else list(words),
                 "special": [i in special for i in range(n)],
                 "segment": [0] * n if segment is None else list(segment),

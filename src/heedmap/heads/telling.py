@@ -164,12 +164,12 @@ def _anchors(
     later = np.array([i for i in seen[1:] if int(position[i]) in special], dtype=np.int64)
     if not len(later):
         return first, float("nan")
-    return first, float(received[later].sum()) / _rows_seeing_any(
+    return first, float(received[later].sum()) / rows_seeing_any(
         position[later], seen_by[later], causal, int(seen_by.max())
     )
 
 
-def _rows_seeing_any(position: np.ndarray, seen_by: np.ndarray, causal: bool, rows: int) -> int:
+def rows_seeing_any(position: np.ndarray, seen_by: np.ndarray, causal: bool, rows: int) -> int:
     """How many rows may see at least one of these keys; in a causal layer key k is seen by the rows k, k + 1, …"""
     if not causal:
         return min(rows, int(seen_by.sum()))
