@@ -160,6 +160,7 @@ export default {
     const root = document.createElement('div')
     host.attachShadow({ mode: 'open' }).append(root)
     root.style.height = `${model.get('height')}px`
+    root.style.setProperty('--view-height', `${model.get('height')}px`)
     root.classList.add('widget')
     const { source, close } = widgetSource(model)
     const names = model.get('runs') as string[]

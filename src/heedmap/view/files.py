@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from heedmap.errors import RunError
+from heedmap.errors import HeedmapError, RunError
 from heedmap.runs.reader import Run
 from heedmap.runs.schema import RUN_JSON
 from heedmap.view import derived
 
 DERIVED: dict[str, Callable[[Run], bytes]] = {
-    "derived/thumbnails.safetensors": derived.thumbnails,
     "derived/heads.json": derived.heads,
+    "derived/thumbnails.safetensors": derived.thumbnails,
 }
 """Small files that are computed from the run when they are first asked for."""
 
@@ -66,6 +67,15 @@ class RunFiles:
                 return file.read(-1 if end is None else max(0, end - start))
         except OSError as error:
             raise _gone(self.run.path, name) from error
+
+    def prepare(self) -> None:
+        """Start computing the derived files in the background: a page asks for them soon."""
+        threading.Thread(target=self._prepare, daemon=True).start()
+
+    def _prepare(self) -> None:
+        with contextlib.suppress(HeedmapError):  # told when it is asked for
+            for name in DERIVED:
+                self._content(name)
 
     def _content(self, name: str) -> bytes:
         with self._lock:

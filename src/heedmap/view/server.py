@@ -11,7 +11,6 @@ import contextlib
 import hmac
 import re
 import secrets
-import threading
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from heedmap.errors import HeedmapError, StorageError
 from heedmap.runs.reader import Run
 from heedmap.view import page
-from heedmap.view.files import DERIVED, RunFiles
+from heedmap.view.files import RunFiles
 
 LOOPBACK = "127.0.0.1"
 POLICY = (
@@ -77,14 +76,8 @@ class ViewServer(ThreadingHTTPServer):
                 got=error.strerror or str(error),
                 do="choose --port 0",
             ) from error
-        threading.Thread(target=self._prepare, daemon=True).start()
-
-    def _prepare(self) -> None:
-        """Compute what the page asks for first while the browser starts."""
         for files in self.files:
-            for name in DERIVED:
-                with contextlib.suppress(HeedmapError):  # told when it is asked for
-                    files.size(name)
+            files.prepare()
 
     @property
     def port(self) -> int:

@@ -58,6 +58,8 @@ def _widget_class() -> Any:
         def __init__(self, runs: Sequence[Run], height: int) -> None:
             super().__init__(runs=[run.path.name for run in runs], height=height)
             self._files = [RunFiles(run) for run in runs]
+            for files in self._files:
+                files.prepare()
             self.on_msg(self._answer)
 
         def _answer(self, _widget: object, content: object, _buffers: object) -> None:
