@@ -1,0 +1,167 @@
+"""Which passage each token of a run read: the mass of its attention on named spans, by head, by token, by passage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heedmap.errors import InputError
+
+if TYPE_CHECKING:
+    from heedmap.runs.reader import Run
+
+REST = "rest"
+"""What is in no passage: special tokens, the text between passages."""
+WHERE = "spans"
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What some rows of a run read of its passages.
+
+    Attributes:
+        names: the passages, then `rest` where they do not overlap (its mass is that of no passage).
+        tokens: how many tokens each of `names` has.
+        heads: (part, layer, head) of each head.
+        which: whose rows: "all", "generated", or the name of a passage.
+        positions: text position of each row.
+        labels: the token of each row; of generated text the token that the row produced.
+        mass: weight, float32 `[heads, rows, names]`; NaN where a head has no such row.
+    """
+
+    names: tuple[str, ...]
+    tokens: tuple[int, ...]
+    heads: list[tuple[str, int, int]]
+    which: str
+    positions: np.ndarray
+    labels: list[str]
+    mass: np.ndarray
+
+    @property
+    def by_head(self) -> np.ndarray:
+        """Mean over rows, `[heads, names]`."""
+        return _mean(self.mass, 1)
+
+    @property
+    def by_row(self) -> np.ndarray:
+        """Mean over heads, `[rows, names]`."""
+        return _mean(self.mass, 0)
+
+    def of_head(self, head: tuple[str, int, int]) -> np.ndarray:
+        """One head's rows, `[rows, names]`."""
+        return self.mass[self.heads.index(head)]
+
+
+def passages_of(run: Run) -> dict[str, np.ndarray]:
+    """The passages that a run names: their tokens, bool `[tokens]` each.
+
+    Raises:
+        InputError: the run names none.
+    """
+    named = run.meta.get("spans") or {}
+    if not named or "span_mass" not in run.meta["statistics"]:
+        raise InputError(
+            WHERE,
+            expected="a run that names passages of its text",
+            got=f"{run.path}, which names none",
+            do="look at the text with --spans FILE, or with --marked and [[name]] … [[/name]] in it",
+        )
+    found = {}
+    for name in run.meta["statistics"]["span_mass"]["labels"]:
+        marks = np.zeros(run.tokens.num_rows, dtype=bool)
+        for start, stop in named.get(name, ()):
+            marks[start:stop] = True
+        found[name] = marks
+    return found
+
+
+def row_sets(run: Run) -> dict[str, np.ndarray]:
+    """The rows that one can ask about, bool `[tokens]`: all, those that produced generated text, those of a passage.
+
+    Row t is what position t read, and it produced token t + 1; of generated text the rows are those that produced it.
+    """
+    sets = {"all": np.ones(run.tokens.num_rows, dtype=bool)}
+    if "generated" in run.tokens.column_names:
+        produced = run.tokens.column("generated").to_numpy(zero_copy_only=False).astype(bool)
+        if produced.any():
+            sets["generated"] = np.append(produced[1:], False)
+    return sets | passages_of(run)
+
+
+def read_passages(run: Run, which: str | None = None) -> Readings:
+    """What the rows of `which` read: "all", "generated", or a passage's name; None for generated text, else all.
+
+    Raises:
+        InputError: a run without passages, or without such rows.
+    """
+    passages, sets = passages_of(run), row_sets(run)
+    if which is None:
+        which = "generated" if "generated" in sets else "all"
+    if which not in sets:
+        raise InputError(WHERE, expected=f"rows of {', '.join(sets)}", got=repr(which))
+    positions = np.flatnonzero(sets[which])
+    texts = run.tokens.column("text").to_pylist()
+    shift = 1 if which == "generated" else 0
+    disjoint = np.sum(list(passages.values()), axis=0).max() <= 1
+    names = (*passages, REST) if disjoint else tuple(passages)
+    heads = [key for key in run.heads if not run.layer(key[1], key[0]).cross]
+    mass = np.full((len(heads), len(positions), len(names)), np.nan, dtype=np.float32)
+    for index, key in enumerate(heads):
+        mass[index] = _of_head(run, key, positions, rest=disjoint)
+    sizes = [int(marks.sum()) for marks in passages.values()]
+    return Readings(
+        names=names,
+        tokens=(*sizes, run.tokens.num_rows - sum(sizes)) if disjoint else tuple(sizes),
+        heads=heads,
+        which=which,
+        positions=positions,
+        labels=[texts[position + shift] for position in positions],
+        mass=mass,
+    )
+
+
+def between(run: Run) -> tuple[list[str], np.ndarray]:
+    """What each kind of row reads of each passage, the mean over its rows and all heads.
+
+    Returns:
+        Names of the rows (each passage, then `rest`, and `generated` where there is such text), and the mass
+        `[row names, names of `read_passages`]`, NaN where there are no such rows.
+    """
+    readings, sets = read_passages(run, "all"), row_sets(run)
+    passages = passages_of(run)
+    in_none = ~np.any(list(passages.values()), axis=0)
+    kinds = {**passages, REST: in_none, **{name: sets[name] for name in ("generated",) if name in sets}}
+    table = readings.by_row
+    return list(kinds), np.stack([_mean(table[marks[readings.positions]], 0) for marks in kinds.values()])
+
+
+def _of_head(run: Run, key: tuple[str, int, int], positions: np.ndarray, *, rest: bool) -> np.ndarray:
+    """Mass on each passage (and on the rest) of the rows at these positions, NaN where there is no row."""
+    part, layer, head = key
+    info = run.layer(layer, part)
+    columns = ["position", "span_mass"]
+    if rest and info.sinks is not None:
+        columns.append("row_mass" if "row_mass" in run.meta["statistics"] else "row_sum")
+    table = run.table("query", part=part, layer=layer, head=head, columns=columns)
+    own = table.column("position").to_numpy()
+    spans = np.stack(table.column("span_mass").to_numpy(zero_copy_only=False)).astype(np.float64)
+    if rest:
+        whole = np.ones(len(own))
+        if info.sinks is not None:
+            whole = table.column("row_mass").to_numpy() if "row_mass" in columns else np.full(len(own), np.nan)
+        spans = np.column_stack([spans, np.clip(whole - spans.sum(1), 0, None)])
+    found = np.full((len(positions), spans.shape[1]), np.nan)
+    place = np.searchsorted(own, positions)
+    inside = (place < len(own)) & (own[np.minimum(place, len(own) - 1)] == positions)
+    found[inside] = spans[place[inside]]
+    return found
+
+
+def _mean(table: np.ndarray, axis: int) -> np.ndarray:
+    """The mean without NaN in float64; NaN where nothing is left."""
+    said = np.isfinite(table)
+    total = np.where(said, table, 0).sum(axis, dtype=np.float64)
+    count = said.sum(axis)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)

