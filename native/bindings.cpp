@@ -73,34 +73,46 @@ class Sweep {
   }
 
   const char* instruction_set() const { return level_.name; }
+  bool products() const { return level_.products; }
 
+  // One strip: scores in a table, or query and packed keys (and values) where the instruction set has `products`.
   // Returns (head, row) of a row that counts but has no finite sum, or None.
-  std::optional<std::tuple<Index, Index>> strip(Table scores, Index batch, Index head_start, Index row_start,
-                                                Index key_start, Index cell_rows, std::vector<Allowed> allowed,
-                                                std::optional<Array<const bool, 1>> valid, std::optional<Table> weights,
-                                                Array<float, 3> row_terms, Array<std::int64_t, 2> top, int threads) {
+  std::optional<std::tuple<Index, Index>> strip(Index batch, std::tuple<Index, Index> heads, std::tuple<Index, Index> rows,
+                                                std::tuple<Index, Index> keys, Index cell_rows,
+                                                std::optional<Table> scores, std::optional<Table> weights,
+                                                std::optional<Array<const float, 3>> query,
+                                                std::optional<Array<const float, 4>> packed_keys,
+                                                std::optional<Array<const float, 4>> packed_values,
+                                                std::optional<Table> output, std::vector<Allowed> allowed,
+                                                std::optional<Array<const bool, 1>> valid, Table row_terms,
+                                                Array<std::int64_t, 2> top, int threads) {
     Strip strip;
     strip.batch = batch;
-    strip.head_start = head_start;
-    strip.heads = static_cast<Index>(scores.shape(0));
-    strip.row_start = row_start;
-    strip.rows = static_cast<Index>(scores.shape(1));
-    strip.key_start = key_start;
-    strip.keys = static_cast<Index>(scores.shape(2));
+    std::tie(strip.head_start, strip.heads) = span(heads, call_.heads);
+    std::tie(strip.row_start, strip.rows) = span(rows, call_.query_len);
+    std::tie(strip.key_start, strip.keys) = span(keys, call_.key_len);
     strip.cell_rows = cell_rows;
-    check(batch >= 0 && batch < batch_ && head_start >= 0 && head_start + strip.heads <= call_.heads && row_start >= 0 &&
-              row_start + strip.rows <= call_.query_len && key_start >= 0 && key_start + strip.keys <= call_.key_len,
-          "expected a strip within the call");
+    check(batch >= 0 && batch < batch_, "expected a strip within the call");
     check(cell_rows > 0 && (strip.rows <= cell_rows || strip.rows % cell_rows == 0), "expected whole row cells");
     check_row_cells(strip);
-    strip.scores = scores.data();
-    take_strides(scores, strip.head_stride, strip.row_stride);
+    check(scores || (query && !weights), "expected scores, or query and keys");
+    if (scores) {
+      check_table(*scores, strip.heads, strip.rows, strip.keys);
+      strip.scores = scores->data();
+      take_strides(*scores, strip.head_stride, strip.row_stride);
+    }
     if (weights) {
-      check(weights->shape(0) == scores.shape(0) && weights->shape(1) == scores.shape(1) &&
-                weights->shape(2) == scores.shape(2),
-            "expected weights like the scores");
+      check_table(*weights, strip.heads, strip.rows, strip.keys);
       strip.weights = weights->data();
       take_strides(*weights, strip.weights_head_stride, strip.weights_row_stride);
+    }
+    if (query) {
+      check(level_.products && packed_keys, "expected keys for the query, and an instruction set with products");
+      take_query(strip, *query, *packed_keys);
+      if (output) {
+        check(packed_values.has_value(), "expected values for the output");
+        take_output(strip, *packed_values, *output);
+      }
     }
     std::vector<Segment> segments;
     for (auto& [start, table] : allowed) segments.push_back(segment(strip, start, table));
@@ -110,10 +122,10 @@ class Sweep {
       check(static_cast<Index>(valid->shape(0)) == strip.rows && dense(*valid), "expected contiguous valid [rows]");
       strip.valid = reinterpret_cast<const std::uint8_t*>(valid->data());
     }
-    check(row_terms.shape(0) == 4 && row_terms.shape(1) == scores.shape(0) && row_terms.shape(2) == scores.shape(1) &&
-              dense(row_terms),
+    check(static_cast<Index>(row_terms.shape(0)) == 4 && static_cast<Index>(row_terms.shape(1)) == strip.heads &&
+              static_cast<Index>(row_terms.shape(2)) == strip.rows && dense(row_terms),
           "expected contiguous row terms [4, heads, rows]");
-    check(top.shape(0) == scores.shape(0) && top.shape(1) == scores.shape(1) && dense(top),
+    check(static_cast<Index>(top.shape(0)) == strip.heads && static_cast<Index>(top.shape(1)) == strip.rows && dense(top),
           "expected contiguous top [heads, rows]");
     const Index lines = strip.heads * strip.rows;
     strip.top_score = row_terms.data();
@@ -131,6 +143,50 @@ class Sweep {
   }
 
  private:
+  static std::tuple<Index, Index> span(std::tuple<Index, Index> asked, Index length) {
+    const auto [start, stop] = asked;
+    check(0 <= start && start <= stop && stop <= length, "expected a strip within the call");
+    return {start, stop - start};
+  }
+
+  static void check_table(const Table& table, Index heads, Index rows, Index keys) {
+    check(static_cast<Index>(table.shape(0)) == heads && static_cast<Index>(table.shape(1)) == rows &&
+              static_cast<Index>(table.shape(2)) == keys,
+          "expected tables [heads, rows, keys] of the strip's sizes");
+  }
+
+  void take_query(Strip& strip, const Array<const float, 3>& query, const Array<const float, 4>& keys) const {
+    check(static_cast<Index>(query.shape(0)) == strip.heads && static_cast<Index>(query.shape(1)) == strip.rows &&
+              (query.shape(2) <= 1 || query.stride(2) == 1),
+          "expected query [heads, rows, head_dim] with numbers side by side");
+    strip.query = query.data();
+    strip.query_head_stride = static_cast<std::ptrdiff_t>(query.stride(0));
+    strip.query_row_stride = static_cast<std::ptrdiff_t>(query.stride(1));
+    strip.head_dim = static_cast<Index>(query.shape(2));
+    strip.key_len = call_.key_len;
+    strip.panels = (call_.key_len + PANEL - 1) / PANEL;
+    const auto key_heads = static_cast<Index>(keys.shape(0));
+    check(key_heads > 0 && call_.heads % key_heads == 0 && static_cast<Index>(keys.shape(1)) == strip.panels &&
+              keys.shape(2) == query.shape(2) && static_cast<Index>(keys.shape(3)) == PANEL && dense(keys),
+          "expected contiguous packed keys [key_heads, panels, head_dim, 32]");
+    strip.group = call_.heads / key_heads;
+    strip.packed_keys = keys.data();
+  }
+
+  void take_output(Strip& strip, const Array<const float, 4>& values, const Table& output) const {
+    strip.value_dim = static_cast<Index>(output.shape(2));
+    check(static_cast<Index>(output.shape(0)) == strip.heads && static_cast<Index>(output.shape(1)) == strip.rows,
+          "expected output [heads, rows, value_dim]");
+    take_strides(output, strip.output_head_stride, strip.output_row_stride);
+    check(static_cast<Index>(values.shape(0)) * strip.group == call_.heads &&
+              static_cast<Index>(values.shape(1)) == (strip.value_dim + PANEL - 1) / PANEL &&
+              static_cast<Index>(values.shape(2)) == call_.key_len && static_cast<Index>(values.shape(3)) == PANEL &&
+              dense(values),
+          "expected contiguous packed values [key_heads, blocks, key_len, 32]");
+    strip.packed_values = values.data();
+    strip.output = output.data();
+  }
+
   template <typename A>
   static bool dense(const A& array) {
     if (array.size() == 0) return true;
@@ -235,11 +291,13 @@ void soften(Array<float, 1> x, float cap, std::optional<std::string> instruction
 }  // namespace
 
 NB_MODULE(_native, module) {
+  module.attr("PANEL") = PANEL;
   module.doc() = "The fused strip pass of heedmap.kernels.native.";
   module.def("instruction_sets", &instruction_sets, "Instruction sets this processor can run, best first.");
   module.def("exponential", &exponential, "x"_a, "out"_a.noconvert(), "instruction_set"_a.none() = nb::none(),
              "out = exp(x) for x <= 0, as the pass computes it.");
-  module.def("soften", &soften, "x"_a.noconvert(), "cap"_a, "instruction_set"_a.none() = nb::none(), "x = cap * tanh(x / cap), in place.");
+  module.def("soften", &soften, "x"_a.noconvert(), "cap"_a, "instruction_set"_a.none() = nb::none(),
+             "x = cap * tanh(x / cap), in place.");
   nb::class_<Sweep>(module, "Sweep", "Sizes, formula and results of one sweep.")
       .def(nb::init<Index, Index, Index, Index, Index, Index, float, std::optional<Array<const float, 1>>, CellSizes,
                     CellSizes, nb::dict, std::optional<std::string>, std::uintptr_t>(),
@@ -247,10 +305,13 @@ NB_MODULE(_native, module) {
            "sinks"_a.none(), "row_cells"_a, "key_cells"_a, "results"_a, "instruction_set"_a.none() = nb::none(),
            "openmp_parallel"_a = 0)
       .def_prop_ro("instruction_set", &Sweep::instruction_set)
-      .def("strip", &Sweep::strip, nb::kw_only(), "scores"_a.noconvert(), "batch"_a, "head_start"_a, "row_start"_a, "key_start"_a,
-           "cell_rows"_a, "allowed"_a, "valid"_a.none().noconvert(), "weights"_a.none().noconvert(),
-           "row_terms"_a.noconvert(), "top"_a.noconvert(), "threads"_a,
-           "Take one strip of scores [heads, rows, keys], in place, and add what it holds to the results.");
+      .def_prop_ro("products", &Sweep::products, "Whether a strip may come as query and packed keys.")
+      .def("strip", &Sweep::strip, nb::kw_only(), "batch"_a, "heads"_a, "rows"_a, "keys"_a, "cell_rows"_a,
+           "scores"_a.none().noconvert(), "weights"_a.none().noconvert() = nb::none(),
+           "query"_a.none().noconvert() = nb::none(), "packed_keys"_a.none().noconvert() = nb::none(),
+           "packed_values"_a.none().noconvert() = nb::none(), "output"_a.none().noconvert() = nb::none(), "allowed"_a,
+           "valid"_a.none().noconvert(), "row_terms"_a.noconvert(), "top"_a.noconvert(), "threads"_a,
+           "Take one strip, scores [heads, rows, keys] in place, and add what it holds to the results.");
 }
 
 }  // namespace heedmap

@@ -95,6 +95,112 @@ inline void pool(const Call& call, const Strip& strip, const float* columns, con
 
 inline void clear(float* x, Index count) { memset(x, 0, static_cast<std::size_t>(count) * sizeof(float)); }
 
+// Keys [first, last) of a strip that some row of a group may see; outside them all are hidden.
+struct Seen {
+  Index first;
+  Index last;
+};
+
+inline Seen seen_by(const Strip& strip, Index head, Index row, Index rows) {
+  Seen seen{0, strip.keys};
+  for (int i = 0; i < strip.segment_count; ++i) {
+    const Segment& part = strip.segments[i];
+    const Index count = part.stop - part.start;
+    const std::uint8_t* allowed = part.allowed + head * part.head_stride + row * part.row_stride;
+    if (part.start == 0) {
+      Index first = count;
+      for (Index r = 0; r < rows; ++r) {
+        Index k = 0;
+        while (k < first && !allowed[r * part.row_stride + k]) ++k;
+        first = k;
+      }
+      seen.first = first;
+    }
+    if (part.stop == strip.keys) {
+      Index last = 0;
+      for (Index r = 0; r < rows; ++r) {
+        Index k = count;
+        while (k > last && !allowed[r * part.row_stride + k - 1]) --k;
+        last = k;
+      }
+      seen.last = part.start + last;
+    }
+  }
+  if (seen.first >= seen.last) seen = {0, 0};
+  return seen;
+}
+
+inline void fill(float* x, Index keys, Seen seen, float value) {
+  for (Index k = 0; k < seen.first; ++k) x[k] = value;
+  for (Index k = seen.last; k < keys; ++k) x[k] = value;
+}
+
+// What a strip's own tables hold where nothing was computed: hidden keys.
+inline void fill_hidden(const Strip& strip, Index head, Index row, Seen seen) {
+  float* scores = strip.scores + head * strip.head_stride + row * strip.row_stride;
+  fill(scores, strip.keys, seen, strip.weights ? GONE : 0.0f);
+  if (strip.weights) {
+    fill(strip.weights + head * strip.weights_head_stride + row * strip.weights_row_stride, strip.keys, seen, 0.0f);
+  }
+}
+
+// A group of rows of one row cell, from query and keys (or scores) to results.
+inline void group_of_rows(const Call& call, const Strip& strip, const Unit& unit, const Partial& partial,
+                          const Scratch& scratch, Index start, Index rows, float* columns, bool& spoiled) {
+  const Seen seen = seen_by(strip, unit.head, start, rows);
+  const Index keys = seen.last - seen.first;
+  float* table = strip.scores ? strip.scores + unit.head * strip.head_stride + start * strip.row_stride + seen.first : nullptr;
+  std::ptrdiff_t stride = strip.row_stride;
+#if defined(HEEDMAP_AVX512)
+  if (strip.query) {
+    const Index first = strip.key_start + seen.first;
+    stride = scratch.pitch;
+    score_rows(strip, unit.head, start, rows, first, strip.key_start + seen.last, scratch.table, stride);
+    table = scratch.table + first % PANEL;
+  }
+#endif
+  const float* e = table;
+  std::ptrdiff_t e_stride = stride;
+  if (strip.weights) {
+    e_stride = strip.weights_row_stride;
+    e = strip.weights + unit.head * strip.weights_head_stride + start * e_stride + seen.first;
+  }
+  float by[GROUP_ROWS];
+  bool counts[GROUP_ROWS];
+  for (Index r = 0; r < rows; ++r) {
+    counts[r] = !strip.valid || strip.valid[start + r];
+    Row row{table + r * stride, const_cast<float*>(e) + r * e_stride, nullptr, seen.first, seen.last};
+    if (strip.weights) row.shifted = strip.scores + unit.head * strip.head_stride + (start + r) * strip.row_stride + seen.first;
+    by[r] = finish_row(call, strip, unit.head, start + r, row, counts[r], spoiled);
+  }
+  for (Index r = 0; columns && r < rows;) {
+    if (!counts[r]) {
+      ++r;
+      continue;
+    }
+    Index end = r + 1;
+    while (end < rows && counts[end]) ++end;
+    float* largest = scratch.largest + seen.first;
+    if (partial.distances) {
+      float* places = partial.distances + (unit.row_stop - 1 - start - r) + seen.first;
+      add_some_rows<true>(e + r * e_stride, e_stride, by + r, end - r, keys, columns + seen.first, largest, places);
+    } else {
+      add_some_rows<false>(e + r * e_stride, e_stride, by + r, end - r, keys, columns + seen.first, largest, nullptr);
+    }
+    r = end;
+  }
+#if defined(HEEDMAP_AVX512)
+  if (strip.output) {
+    const Index first = strip.key_start + seen.first;
+    add_values(strip, unit.head, start, rows, first, keys, e, e_stride, by, scratch.sums);
+  }
+#endif
+  for (Index r = 0; strip.scores && r < rows; ++r) {
+    if (strip.weights) multiply(const_cast<float*>(e) + r * e_stride, keys, by[r]);
+    fill_hidden(strip, unit.head, start + r, seen);
+  }
+}
+
 inline bool unit(const Call& call, const Strip& strip, const Unit& unit, const Partial& partial, const Scratch& scratch) {
   bool spoiled = false;
   const bool columns_wanted = call.columns();
@@ -105,44 +211,15 @@ inline bool unit(const Call& call, const Strip& strip, const Unit& unit, const P
     clear(partial.columns, keys);
     if (partial.distances) clear(partial.distances, keys + rows - 1);
   }
-  const float* table = strip.weights ? strip.weights : strip.scores;
-  const std::ptrdiff_t head_stride = strip.weights ? strip.weights_head_stride : strip.head_stride;
-  const std::ptrdiff_t stride = strip.weights ? strip.weights_row_stride : strip.row_stride;
-  table += unit.head * head_stride;
-
   for (Index first = unit.row_start; first < unit.row_stop; first += height) {
-    float* columns = one_cell ? partial.columns : scratch.columns;
+    float* columns = columns_wanted ? one_cell ? partial.columns : scratch.columns : nullptr;
     if (columns_wanted) {
       if (!one_cell) clear(columns, keys);
       clear(scratch.largest, keys);
     }
-    for (Index start = first; start < first + height; start += 8) {
-      const Index stop = start + 8 < first + height ? start + 8 : first + height;
-      float by[8];
-      bool counts[8];
-      for (Index row = start; row < stop; ++row) {
-        counts[row - start] = !strip.valid || strip.valid[row];
-        by[row - start] = finish_row(call, strip, unit.head, row, counts[row - start], spoiled);
-      }
-      for (Index row = start; columns_wanted && row < stop;) {
-        if (!counts[row - start]) {
-          ++row;
-          continue;
-        }
-        Index end = row + 1;
-        while (end < stop && counts[end - start]) ++end;
-        const float* w = table + row * stride;
-        if (partial.distances) {
-          float* places = partial.distances + (unit.row_stop - 1 - row);
-          add_some_rows<true>(w, stride, by + (row - start), end - row, keys, columns, scratch.largest, places);
-        } else {
-          add_some_rows<false>(w, stride, by + (row - start), end - row, keys, columns, scratch.largest, nullptr);
-        }
-        row = end;
-      }
-      if (!strip.weights) continue;
-      float* weights = strip.weights + unit.head * strip.weights_head_stride;
-      for (Index row = start; row < stop; ++row) multiply(weights + row * stride, keys, by[row - start]);
+    for (Index start = first; start < first + height; start += GROUP_ROWS) {
+      const Index count = start + GROUP_ROWS < first + height ? GROUP_ROWS : first + height - start;
+      group_of_rows(call, strip, unit, partial, scratch, start, count, columns, spoiled);
     }
     if (!columns_wanted) continue;
     if (call.map_sum || call.map_max) {
@@ -150,7 +227,7 @@ inline bool unit(const Call& call, const Strip& strip, const Unit& unit, const P
       float* largest_cells = partial.largest;
       if (unit.owns_cells) {
         const Index row_cell = call.row_cells.cell_of(strip.row_start + first);
-        const Index line = ((strip.batch * call.heads + strip.head_start + unit.head) * call.row_cells.count + row_cell);
+        const Index line = (strip.batch * call.heads + strip.head_start + unit.head) * call.row_cells.count + row_cell;
         cells = call.map_sum ? call.map_sum + line * call.key_cells.count : nullptr;
         largest_cells = call.map_max ? call.map_max + line * call.key_cells.count : nullptr;
       }

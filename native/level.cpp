@@ -20,6 +20,9 @@ struct Group {
 #include "vec.hpp"
 #include "exp.hpp"
 #include "rows.hpp"
+#if defined(HEEDMAP_AVX512)
+#include "products.hpp"
+#endif
 #include "columns.hpp"
 
 namespace {
@@ -52,7 +55,13 @@ void run_exponential(const float* x, float* y, Index count) {
 #define HEEDMAP_TEXT(x) #x
 #define HEEDMAP_NAME(x) HEEDMAP_TEXT(x)
 
+#if defined(HEEDMAP_AVX512)
+constexpr bool PRODUCTS = true;
+#else
+constexpr bool PRODUCTS = false;
+#endif
+
 extern const Level level;
-const Level level{HEEDMAP_NAME(HEEDMAP_LEVEL), run_unit, add_columns, add_distances, run_exponential, soften_row};
+const Level level{HEEDMAP_NAME(HEEDMAP_LEVEL), PRODUCTS, run_unit, add_columns, add_distances, run_exponential, soften_row};
 
 }  // namespace heedmap::HEEDMAP_LEVEL

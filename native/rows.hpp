@@ -113,19 +113,33 @@ inline void multiply(float* x, Index count, float factor) {
   if (i < count) V::store(x + i, count - i, V::mul(V::load(x + i, count - i, 0), by));
 }
 
+// Scores of one row, its exponentials, and (with tables) its shifted scores; keys [first, last) of the strip are there.
+struct Row {
+  float* s;
+  float* e;
+  float* shifted;  // null: not kept
+  Index first;
+  Index last;
+};
+
 // Row `row` of head `head` of a strip, from scores to exponentials and results; returns what e is times to be the weight.
-inline float finish_row(const Call& call, const Strip& strip, Index head, Index row, bool counts, bool& spoiled) {
-  float* s = strip.scores + head * strip.head_stride + row * strip.row_stride;
-  float* e = s;
-  if (strip.weights) e = strip.weights + head * strip.weights_head_stride + row * strip.weights_row_stride;
-  if (call.softcap != 0) soften_row(s, strip.keys, call.softcap);
+inline float finish_row(const Call& call, const Strip& strip, Index head, Index row, const Row& at_hand, bool counts,
+                        bool& spoiled) {
+  float* s = at_hand.s;
+  float* e = at_hand.e;
+  const Index keys = at_hand.last - at_hand.first;
+  if (call.softcap != 0) soften_row(s, keys, call.softcap);
   for (int i = 0; i < strip.segment_count; ++i) {
     const Segment& part = strip.segments[i];
-    hide(s + part.start, part.allowed + head * part.head_stride + row * part.row_stride, part.stop - part.start);
+    const Index start = part.start < at_hand.first ? at_hand.first : part.start;
+    const Index stop = part.stop < at_hand.last ? part.stop : at_hand.last;
+    if (start >= stop) continue;
+    const std::uint8_t* allowed = part.allowed + head * part.head_stride + row * part.row_stride;
+    hide(s + (start - at_hand.first), allowed + (start - part.start), stop - start);
   }
 
   Index top = -1;
-  const float top_score = find_top(s, strip.keys, top);
+  const float top_score = find_top(s, keys, top);
   const bool empty = top < 0;
   const Index query_head = strip.head_start + head;
   const float sink = call.sinks ? call.sinks[query_head] : -INFINITE;
@@ -133,13 +147,14 @@ inline float finish_row(const Call& call, const Strip& strip, Index head, Index 
   const float base = empty ? 0.0f : top_score;
 
   // The top key is kept apart: 1 - w and the Jacobian would cancel with it.
-  const Index distance = strip.row_start + row + call.query_offset - strip.key_start - call.key_offset;
+  const Index distance = strip.row_start + row + call.query_offset - strip.key_start - at_hand.first - call.key_offset;
   if (!empty) s[top] = -INFINITE;
-  RowSums sums = strip.weights ? exponentials<true>(s, e, s, strip.keys, base, static_cast<float>(distance))
-                               : exponentials<false>(s, e, s, strip.keys, base, static_cast<float>(distance));
+  RowSums sums = at_hand.shifted
+                     ? exponentials<true>(s, e, at_hand.shifted, keys, base, static_cast<float>(distance))
+                     : exponentials<false>(s, e, nullptr, keys, base, static_cast<float>(distance));
   if (!empty) {
     e[top] = 1.0f;
-    if (strip.weights) s[top] = 0.0f;
+    if (at_hand.shifted) at_hand.shifted[top] = 0.0f;
     sums.distance += static_cast<double>(distance - top);
   }
   // Exponentials are taken from the top score, since a sink far above it would eat its digits, and brought down here.
@@ -158,7 +173,7 @@ inline float finish_row(const Call& call, const Strip& strip, Index head, Index 
   strip.row_max[here] = largest;
   strip.row_sum[here] = static_cast<float>(l);
   strip.scale[here] = scale;
-  strip.top[here] = top;
+  strip.top[here] = empty ? -1 : top + at_hand.first;
   if (!counts) return scale;
   spoiled |= !(l < static_cast<double>(INFINITE));
 
@@ -181,6 +196,6 @@ inline float finish_row(const Call& call, const Strip& strip, Index head, Index 
     call.saturation[at] = norm > 0 ? static_cast<float>(sqrt(norm)) : 0.0f;
   }
   if (call.mean_distance) call.mean_distance[at] = static_cast<float>(sums.distance * each);
-  if (call.argmax) call.argmax[at] = empty ? -1 : top + strip.key_start + call.key_offset;
+  if (call.argmax) call.argmax[at] = empty ? -1 : top + at_hand.first + strip.key_start + call.key_offset;
   return scale;
 }

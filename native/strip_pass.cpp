@@ -98,7 +98,10 @@ struct Job {
     for (const Unit& unit : units) shared |= columns && !unit.owns_cells;
     const std::size_t cells = shared ? static_cast<std::size_t>(call.key_cells.count) : 0;
     const std::size_t seats = static_cast<std::size_t>(threads);
-    float* floats = room.floats(units.size() * (keys + places + cells) + seats * 2 * keys);
+    const std::size_t pitch = strip.query ? padded(strip.keys + 2 * PANEL) : 0;
+    const std::size_t width = strip.output ? static_cast<std::size_t>((strip.value_dim + PANEL - 1) / PANEL * PANEL) : 0;
+    const std::size_t per_seat = 2 * keys + static_cast<std::size_t>(GROUP_ROWS) * (pitch + width);
+    float* floats = room.floats(units.size() * (keys + places + cells) + seats * per_seat);
     double* doubles = room.doubles(units.size() * cells);
     partials.resize(units.size());
     for (Partial& partial : partials) {
@@ -115,7 +118,10 @@ struct Job {
     for (Scratch& scratch : scratches) {
       scratch.columns = keys ? floats : nullptr;
       scratch.largest = keys ? floats + keys : nullptr;
-      floats += 2 * keys;
+      scratch.table = pitch ? floats + 2 * keys : nullptr;
+      scratch.sums = width ? floats + 2 * keys + static_cast<std::size_t>(GROUP_ROWS) * pitch : nullptr;
+      scratch.pitch = static_cast<Index>(pitch);
+      floats += per_seat;
     }
   }
 };

@@ -79,12 +79,27 @@ struct Strip {
   Index keys = 0;
   Index cell_rows = 1;  // rows of one row cell: the strip holds whole cells of this height, or a part of one
 
+  // Scores come in a table, or from query and keys: then no table is needed, and `scores` may be null.
   float* scores = nullptr;  // [heads, rows, keys]; exp(score - top score) afterwards, or score - top score with `weights`
   std::ptrdiff_t head_stride = 0;
   std::ptrdiff_t row_stride = 0;
   float* weights = nullptr;  // [heads, rows, keys], or null: final weights are not wanted
   std::ptrdiff_t weights_head_stride = 0;
   std::ptrdiff_t weights_row_stride = 0;
+
+  const float* query = nullptr;  // [heads, rows, head_dim], times the scale; null: scores are given
+  std::ptrdiff_t query_head_stride = 0;
+  std::ptrdiff_t query_row_stride = 0;
+  Index head_dim = 0;
+  Index group = 1;                      // query heads of one key head
+  Index key_len = 0;                    // of the call
+  Index panels = 0;                     // of one key head: key_len / PANEL, rounded up
+  const float* packed_keys = nullptr;   // [key_heads, panels, head_dim, PANEL], zeros after the last key
+  const float* packed_values = nullptr; // [key_heads, value_dim / PANEL rounded up, key_len, PANEL]; null: no output
+  Index value_dim = 0;
+  float* output = nullptr;  // [heads, rows, value_dim]
+  std::ptrdiff_t output_head_stride = 0;
+  std::ptrdiff_t output_row_stride = 0;
 
   const Segment* segments = nullptr;
   int segment_count = 0;
@@ -101,6 +116,12 @@ struct Strip {
 // The rows of a strip that one task handles: some whole row cells, or a part of one.
 constexpr Index UNIT_ROWS = 32;
 
+// Rows of a unit that go through together: their scores stay in the second cache from product to sums.
+constexpr Index GROUP_ROWS = 16;
+
+// Keys, or columns of values, that are packed side by side.
+constexpr Index PANEL = 32;
+
 // Buffers of one unit, added to the results when all units are done.
 struct Partial {
   float* columns = nullptr;    // [keys]: sums over the unit's rows
@@ -116,15 +137,19 @@ struct Unit {
   bool owns_cells = true;  // no other unit has rows of its row cells
 };
 
-// Room of one thread: sums and largest values over the rows of one row cell, `[keys]` each.
+// Room of one thread.
 struct Scratch {
-  float* columns = nullptr;
-  float* largest = nullptr;
+  float* columns = nullptr;  // [keys]: sums over the rows of one row cell
+  float* largest = nullptr;  // [keys]: their largest values
+  float* table = nullptr;    // [GROUP_ROWS, pitch]: scores of a group of rows, where the strip brings none
+  float* sums = nullptr;     // [GROUP_ROWS, value_dim rounded up to panels]
+  Index pitch = 0;
 };
 
 // One instruction set: the same source, compiled for it.
 struct Level {
   const char* name;
+  bool products;  // whether it can compute scores and output itself
   // Rows of a unit, their results, and the unit's partial sums; true when a row that counts had no finite sum.
   bool (*unit)(const Call&, const Strip&, const Unit&, const Partial&, const Scratch&);
   // Add one unit's sums for keys [start, stop) to the results of its head.

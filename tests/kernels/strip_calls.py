@@ -88,9 +88,9 @@ def run(
     spoiled = sweep.strip(
         scores=scores,
         batch=0,
-        head_start=0,
-        row_start=0,
-        key_start=0,
+        heads=(0, heads),
+        rows=(0, rows),
+        keys=(0, keys),
         cell_rows=rows,
         allowed=formula.allowed,
         valid=formula.valid,

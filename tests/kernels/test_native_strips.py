@@ -91,9 +91,9 @@ def test_a_table_without_rows_or_heads_changes_nothing(instruction_set: str) -> 
         sweep.strip(
             scores=torch.empty(heads, rows, 8),
             batch=0,
-            head_start=0,
-            row_start=0,
-            key_start=0,
+            heads=(0, heads),
+            rows=(0, rows),
+            keys=(0, 8),
             cell_rows=1,
             allowed=[],
             valid=None,

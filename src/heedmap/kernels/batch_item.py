@@ -36,6 +36,10 @@ class BatchItem:
         self.key = inputs.key[batch].to(dtype)
         if inputs.value is not None:
             value = inputs.value[batch].to(dtype)
-            spoiled = ~torch.isfinite(value)
-            self.spoiled_values = spoiled if bool(spoiled.any()) else None
-            self.value = value if self.spoiled_values is None else value.masked_fill(spoiled, 0)
+            self.spoiled_values = None if all_finite(value) else ~torch.isfinite(value)
+            self.value = value if self.spoiled_values is None else value.masked_fill(self.spoiled_values, 0)
+
+
+def all_finite(table: Tensor) -> bool:
+    """Whether there is no NaN and no infinity; their sum tells, unless finite numbers overflow in it."""
+    return bool(torch.isfinite(table.sum())) or bool(torch.isfinite(table).all())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from heedmap.attention.inputs import AttentionInputs
-from heedmap.kernels.batch_item import BatchItem
+from heedmap.kernels.batch_item import BatchItem, all_finite
 from heedmap.kernels.hiding import bias_of, doubtful_segments, not_finite
 from heedmap.kernels.plan import Block, Swept, Task, blocks
 from heedmap.kernels.scores import product, weighted_values
@@ -35,7 +36,7 @@ from heedmap.statistics.received import Received
 from heedmap.statistics.row_sums import RowMass, RowMax, RowSum
 from heedmap.statistics.saturation import Saturation
 from heedmap.statistics.skew import SkewBuffer
-from heedmap.statistics.strip import Strip
+from heedmap.statistics.strip import Segment, Strip
 
 NAME = "native"
 FUSED: tuple[type[Statistic], ...] = (
@@ -58,6 +59,7 @@ FUSED: tuple[type[Statistic], ...] = (
 COUNTS = (PairCount, MapArea)
 """Statistics that look at where pairs are hidden, and at no score or weight."""
 LINE = 16  # floats of a cache line
+_NOTHING = torch.empty(0)
 
 
 @cache
@@ -107,22 +109,25 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
     with_tables = any(not isinstance(statistic, COUNTS) for statistic in others)
     output = None
     if task.with_output and inputs.value is not None:
+        with_tables |= not all_finite(inputs.value)
         shape = (inputs.batch, inputs.query_heads, inputs.query_len, inputs.value.shape[-1])
         output = torch.zeros(shape, dtype=inputs.query.dtype)
     with torch.autocast("cpu", enabled=False):
         item = BatchItem(inputs)
-        room = _Room(task, states, with_tables, instruction_set)
-        for block in blocks(task, tables=4 if with_tables else 1):
+        room = _Room(task, states, item, with_tables, instruction_set)
+        for block in blocks(task, tables=4, held=with_tables or not room.products):
             item.enter(block.batch)
             valid = None if inputs.valid_queries is None else inputs.valid_queries[block.batch]
             valid = None if valid is None else valid[block.row_start : block.row_stop]
             if output is None and valid is not None and not bool(valid.any()):
                 continue
-            strip, scale = room.strip(block, item, valid)
+            rows = None
             if output is not None:
                 rows = output[block.batch, block.head_start : block.head_stop, block.row_start : block.row_stop]
-                found = weighted_values(strip, item.value, item.spoiled_values)
-                rows.copy_(found if with_tables else found.mul_(scale[..., None]))
+            passed = room.take(block, valid, rows)
+            if not others:
+                continue
+            strip = passed.strip()
             if with_tables and valid is not None:
                 strip.weights.masked_fill_(~valid[:, None], 0)
             for statistic in others:
@@ -130,15 +135,73 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
     return Swept(states, output)
 
 
+@dataclass(frozen=True)
+class _Passed:
+    """A strip after the pass."""
+
+    inputs: AttentionInputs
+    block: Block
+    valid: Tensor | None
+    segments: tuple[Segment, ...]
+    shifted: Tensor
+    weights: Tensor
+    """Without tables these are exponentials or nothing at all, and no statistic may look at them."""
+    by_distance: Tensor
+    scratch: Tensor
+    terms: Tensor
+    """Largest score, m, l, and what exponentials are times to be weights: `[4, heads, rows]`."""
+    top: Tensor
+
+    def strip(self) -> Strip:
+        block, (top_score, row_max, row_sum, _) = self.block, self.terms.unbind()
+        sink = None
+        if self.inputs.sinks is not None:
+            logits = self.inputs.sinks[block.head_start : block.head_stop, None]
+            sink = logits - row_max.masked_fill(row_max == -torch.inf, 0)
+        return Strip(
+            inputs=self.inputs,
+            batch=block.batch,
+            head_start=block.head_start,
+            head_stop=block.head_stop,
+            row_start=block.row_start,
+            row_stop=block.row_stop,
+            key_start=block.key_start,
+            key_stop=block.key_stop,
+            shifted=self.shifted,
+            weights=self.weights,
+            by_distance=self.by_distance,
+            scratch=self.scratch,
+            top_score=top_score,
+            row_max=row_max,
+            row_sum=row_sum,
+            sink=sink,
+            top=self.top.clamp_min(0),
+            empty=self.top < 0,
+            valid=self.valid,
+            segments=self.segments,
+            cell_rows=block.cell_rows,
+        )
+
+
 class _Room:
     """The running sweep of the extension, and memory that strips use again and again."""
 
-    def __init__(self, task: Task, states: dict[str, Tensor], with_tables: bool, instruction_set: str | None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        states: dict[str, Tensor],
+        item: BatchItem,
+        with_tables: bool,
+        instruction_set: str | None,
+    ) -> None:
         inputs = self._inputs = task.inputs
+        self._item = item
         self._with_tables = with_tables
-        self._scores = self._weights = self._scratch = torch.empty(0)
+        self._scores = self._weights = self._scratch = _NOTHING
+        self._packed: tuple[int, Tensor, Tensor | None] | None = None
         module = extension()
         assert module is not None
+        self._panel: int = module.PANEL
         self._sweep = module.Sweep(
             batch=inputs.batch,
             heads=inputs.query_heads,
@@ -154,76 +217,82 @@ class _Room:
             instruction_set=instruction_set,
             openmp_parallel=openmp_parallel(),
         )
+        self.products = self._sweep.products and not _biased(inputs)
+        """Whether the extension computes scores and output too, so that no table of scores is needed."""
 
-    def strip(self, block: Block, item: BatchItem, valid: Tensor | None) -> tuple[Strip, Tensor]:
-        """The strip after the pass, and what its weights must be multiplied by, `[heads, rows]`.
-
-        Without tables the strip holds exponentials for weights, and nothing else may look at scores and weights.
-        """
+    def take(self, block: Block, valid: Tensor | None, output: Tensor | None) -> _Passed:
+        """Pass over a strip; `output [heads, rows, value_dim]`, where it is wanted, is written."""
         inputs = self._inputs
         heads, rows = block.head_stop - block.head_start, block.row_stop - block.row_start
         keys = block.key_stop - block.key_start
-        scores = self._score_table(heads, rows, keys)
-        query = item.query[block.head_start : block.head_stop, block.row_start : block.row_stop]
-        product(query, item.key, block, inputs, out=scores)
+        segments = doubtful_segments(inputs, block)
+        query = self._item.query[block.head_start : block.head_stop, block.row_start : block.row_stop]
+        given: dict[str, Tensor | None] = {"scores": None}
+        inside = output is not None and self.products and self._item.spoiled_values is None
+        written = output if output is None or output.dtype == torch.float32 else output.float()
+        if self._with_tables or not self.products:
+            given["scores"] = self._score_table(heads, rows, keys)
+        if self.products:
+            packed_keys, packed_values = self._pack(block.batch)
+            given |= {"query": query, "packed_keys": packed_keys}
+            if inside:
+                given |= {"packed_values": packed_values, "output": written}
+        else:
+            self._torch_scores(block, query, given["scores"])
+        shifted = weights = by_distance = scratch = _NOTHING if given["scores"] is None else given["scores"]
+        if self._with_tables:
+            skewed = SkewBuffer(self._weights_room(heads, rows, keys), heads, rows, keys)
+            weights, by_distance = skewed.table, skewed.by_distance
+            scratch = self._scratch[: heads * rows * keys].view(heads, rows, keys)
+            given["weights"] = weights
+        terms, top = torch.empty(4, heads, rows), torch.empty(heads, rows, dtype=torch.int64)
+        spoiled = self._sweep.strip(
+            batch=block.batch,
+            heads=(block.head_start, block.head_stop),
+            rows=(block.row_start, block.row_stop),
+            keys=(block.key_start, block.key_stop),
+            cell_rows=block.cell_rows,
+            allowed=[(segment.start - block.key_start, _side_by_side(segment.allowed)) for segment in segments],
+            valid=None if valid is None else valid.contiguous(),
+            row_terms=terms,
+            top=top,
+            threads=torch.get_num_threads(),
+            **given,
+        )
+        if spoiled is not None:
+            raise not_finite(block.batch, *spoiled)
+        passed = _Passed(inputs, block, valid, segments, shifted, weights, by_distance, scratch, terms, top)
+        if output is not None:
+            if not inside:
+                found = weighted_values(passed.strip(), self._item.value, self._item.spoiled_values)
+                output.copy_(found if self._with_tables else found.mul_(terms[3][..., None]))
+            elif written is not None and written is not output:
+                output.copy_(written)
+        return passed
+
+    def _torch_scores(self, block: Block, query: Tensor, scores: Tensor | None) -> None:
+        assert scores is not None
+        inputs = self._inputs
+        product(query, self._item.key, block, inputs, out=scores)
         if _biased(inputs):
             if inputs.softcap is not None:
                 scores.div_(inputs.softcap).tanh_().mul_(inputs.softcap)
             bias = bias_of(inputs, block)
             if bias is not None:
                 scores.add_(bias)
-        segments = doubtful_segments(inputs, block)
-        weights = by_distance = scratch = scores
-        if self._with_tables:
-            skewed = SkewBuffer(self._weights_room(heads, rows, keys), heads, rows, keys)
-            weights, by_distance = skewed.table, skewed.by_distance
-            scratch = self._scratch[: heads * rows * keys].view(heads, rows, keys)
-        terms, top = torch.empty(4, heads, rows), torch.empty(heads, rows, dtype=torch.int64)
-        spoiled = self._sweep.strip(
-            scores=scores,
-            batch=block.batch,
-            head_start=block.head_start,
-            row_start=block.row_start,
-            key_start=block.key_start,
-            cell_rows=block.cell_rows,
-            allowed=[(segment.start - block.key_start, _side_by_side(segment.allowed)) for segment in segments],
-            valid=None if valid is None else valid.contiguous(),
-            weights=weights if self._with_tables else None,
-            row_terms=terms,
-            top=top,
-            threads=torch.get_num_threads(),
-        )
-        if spoiled is not None:
-            raise not_finite(block.batch, *spoiled)
-        top_score, row_max, row_sum, scale = terms.unbind()
-        sink = None
-        if inputs.sinks is not None:
-            logits = inputs.sinks[block.head_start : block.head_stop, None]
-            sink = logits - row_max.masked_fill(row_max == -torch.inf, 0)
-        strip = Strip(
-            inputs=inputs,
-            batch=block.batch,
-            head_start=block.head_start,
-            head_stop=block.head_stop,
-            row_start=block.row_start,
-            row_stop=block.row_stop,
-            key_start=block.key_start,
-            key_stop=block.key_stop,
-            shifted=scores,
-            weights=weights,
-            by_distance=by_distance,
-            scratch=scratch,
-            top_score=top_score,
-            row_max=row_max,
-            row_sum=row_sum,
-            sink=sink,
-            top=top.clamp_min(0),
-            empty=top < 0,
-            valid=valid,
-            segments=segments,
-            cell_rows=block.cell_rows,
-        )
-        return strip, scale
+
+    def _pack(self, batch: int) -> tuple[Tensor, Tensor | None]:
+        """Keys `[key_heads, panels, head_dim, 32]` and values `[key_heads, blocks, key_len, 32]` of a batch item."""
+        if self._packed is None or self._packed[0] != batch:
+            key, value = self._item.key, self._item.value
+            room = -key.shape[1] % self._panel
+            panels = torch.nn.functional.pad(key, (0, 0, 0, room)).unflatten(1, (-1, self._panel))
+            packed = None
+            if value is not None and self._item.spoiled_values is None:
+                columns = torch.nn.functional.pad(value, (0, -value.shape[2] % self._panel))
+                packed = columns.unflatten(2, (-1, self._panel)).transpose(1, 2).contiguous()
+            self._packed = batch, panels.transpose(2, 3).contiguous(), packed
+        return self._packed[1:]
 
     def _score_table(self, heads: int, rows: int, keys: int) -> Tensor:
         """`[heads, rows, keys]`, uninitialised, whose rows start on cache lines and in different cache sets."""

@@ -1,0 +1,70 @@
+// Matrix products of a few rows with packed keys or values. Included like vec.hpp, for AVX-512 only: there it is faster
+// than the matrix library, which takes narrower registers on some processors; elsewhere the library is.
+
+constexpr int TILE_ROWS = 8;
+constexpr Index VALUE_KEYS = 256;  // keys whose values stay in the nearest cache while all rows of a group pass
+
+// c[i][0..32) = (or +=) Σ_p a[i][p] · b[p][0..32), for ROWS rows.
+template <int ROWS>
+inline void tile(const float* a, std::ptrdiff_t a_stride, const float* b, Index depth, float* c, std::ptrdiff_t c_stride,
+                 bool accumulate) {
+  static_assert(2 * V::width == PANEL);
+  V::reg left[ROWS], right[ROWS];
+  for (int i = 0; i < ROWS; ++i) {
+    left[i] = accumulate ? V::load(c + i * c_stride) : V::set(0);
+    right[i] = accumulate ? V::load(c + i * c_stride + V::width) : V::set(0);
+  }
+  for (Index p = 0; p < depth; ++p) {
+    const V::reg b_left = V::load(b + p * PANEL), b_right = V::load(b + p * PANEL + V::width);
+    for (int i = 0; i < ROWS; ++i) {
+      const V::reg x = V::set(a[i * a_stride + p]);
+      left[i] = V::fma(x, b_left, left[i]);
+      right[i] = V::fma(x, b_right, right[i]);
+    }
+  }
+  for (int i = 0; i < ROWS; ++i) {
+    V::store(c + i * c_stride, left[i]);
+    V::store(c + i * c_stride + V::width, right[i]);
+  }
+}
+
+inline void tiles(const float* a, std::ptrdiff_t a_stride, const float* b, Index depth, float* c, std::ptrdiff_t c_stride,
+                  Index rows, bool accumulate) {
+  Index r = 0;
+  for (; r + 8 <= rows; r += 8) tile<8>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
+  for (; r + 4 <= rows; r += 4) tile<4>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
+  for (; r + 2 <= rows; r += 2) tile<2>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
+  for (; r < rows; ++r) tile<1>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
+}
+
+// Scores of `rows` rows from `row` on for keys [first, last) of the call, to `table`, whose column 0 is the key at
+// `first` rounded down to a panel.
+inline void score_rows(const Strip& strip, Index head, Index row, Index rows, Index first, Index last, float* table,
+                       std::ptrdiff_t pitch) {
+  const Index key_head = (strip.head_start + head) / strip.group;
+  const float* query = strip.query + head * strip.query_head_stride + row * strip.query_row_stride;
+  const Index start = first / PANEL;
+  for (Index panel = start; panel * PANEL < last; ++panel) {
+    const float* keys = strip.packed_keys + (key_head * strip.panels + panel) * strip.head_dim * PANEL;
+    tiles(query, strip.query_row_stride, keys, strip.head_dim, table + (panel - start) * PANEL, pitch, rows, false);
+  }
+}
+
+// output rows = scale · (e · values), with e [rows, keys] for keys from `first` of the call on.
+inline void add_values(const Strip& strip, Index head, Index row, Index rows, Index first, Index keys, const float* e,
+                       std::ptrdiff_t pitch, const float* scale, float* sums) {
+  const Index key_head = (strip.head_start + head) / strip.group;
+  const Index blocks = (strip.value_dim + PANEL - 1) / PANEL, width = blocks * PANEL;
+  memset(sums, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
+  for (Index start = 0; start < keys; start += VALUE_KEYS) {
+    const Index depth = keys - start < VALUE_KEYS ? keys - start : VALUE_KEYS;
+    for (Index block = 0; block < blocks; ++block) {
+      const float* values = strip.packed_values + ((key_head * blocks + block) * strip.key_len + first + start) * PANEL;
+      tiles(e + start, pitch, values, depth, sums + block * PANEL, width, rows, true);
+    }
+  }
+  for (Index r = 0; r < rows; ++r) {
+    float* out = strip.output + head * strip.output_head_stride + (row + r) * strip.output_row_stride;
+    for (Index c = 0; c < strip.value_dim; ++c) out[c] = sums[r * width + c] * scale[r];
+  }
+}
