@@ -29,6 +29,7 @@ COMMANDS = {
     "describe": "Say what kind of attention a model has, layer by layer, or how two models differ.",
     "scaling": "Measure why scores are divided by √d_k, on random vectors or on a model's own heads.",
     "complexity": "Measure how time and memory grow with length, for three ways to attend.",
+    "plan": "Predict memory and time of a model on a text of N tokens, before anything runs.",
     "doctor": "Say what this installation has, and what to do about what it lacks.",
 }
 

@@ -1,0 +1,79 @@
+"""How fast this machine is, and what a process of heedmap holds before any model: measured in about two seconds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from heedmap.errors import HeedmapError
+from heedmap.experiments.operations import Shape
+from heedmap.experiments.point import eager
+from heedmap.measure import attend
+
+CALIBRATION_LENGTH = 1024
+_IMPORTS = (
+    "from heedmap.experiments.machine import resident_memory\n"
+    "import heedmap.capture.look, heedmap.cli.look, heedmap.cli.report\n"
+    "print(resident_memory())\n"
+)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Rates of this machine for one model's shapes."""
+
+    products_per_second: float
+    """Operations of a matrix product of the model's width."""
+    sweep_cell_seconds: float
+    """Seconds for each entry of a head's matrix, with all default statistics."""
+    eager_cell_seconds: float
+
+
+class BaseMemory:
+    """A process that imports what `heedmap look` imports and tells how much it holds; it works while we go on."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _IMPORTS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def bytes(self) -> int:
+        """Resident bytes after the imports."""
+        told, problems = self._process.communicate()
+        if self._process.returncode != 0:
+            reason = (problems.strip().splitlines() or ["no output"])[-1]
+            raise HeedmapError("plan", expected="a process that imports heedmap", got=reason)
+        return int(told.splitlines()[-1])
+
+
+@torch.no_grad()
+def calibrate(shape: Shape, width: int, seconds: float = 1.8) -> Speed:
+    """Measure the rates for attention of one layer's shape and products of `width` columns."""
+    rows, n = 512, min(CALIBRATION_LENGTH, max(shape.n, 16))
+    left, right = torch.randn(rows, width), torch.randn(width, 4 * width)
+    query = torch.randn(1, shape.heads, n, shape.head_dim)
+    key = torch.randn(1, shape.of_keys, n, shape.head_dim)
+    value = torch.randn(1, shape.of_keys, n, shape.of_values)
+    group = shape.heads // shape.of_keys
+    keys, values = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    cells = shape.heads * n * n
+    product = _fastest(lambda: torch.mm(left, right), 0.25 * seconds)
+    sweep = _fastest(lambda: attend(query, key, value), 0.5 * seconds)
+    kept = _fastest(lambda: eager(query, keys, values), 0.25 * seconds)
+    return Speed(2 * rows * width * 4 * width / product, sweep / cells, kept / cells)
+
+
+def _fastest(work: Callable[[], object], seconds: float) -> float:
+    work()
+    found: list[float] = []
+    began = time.perf_counter()
+    while not found or time.perf_counter() - began < seconds:
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return min(found)

@@ -1,0 +1,70 @@
+"""How much memory a computation would hold at its peak, counted on tensors without memory."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_QUESTIONS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default)
+
+
+class LiveBytes(TorchDispatchMode):
+    """Inside it, every tensor that an operation makes is counted from its birth until nothing refers to it.
+
+    On the meta device nothing is computed and nothing is allocated, so that a model of any size and a text of any
+    length can be counted; a question after a value (`.item()`, `if mask.all()`) gets True, or 0. Views share storage
+    and count once. What a single operation holds within itself is not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.peak = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func in _QUESTIONS and args[0].is_meta:  # asked for a value that is not there: yes, or 0
+            return args[0].dtype == torch.bool
+        for tensor in _tensors((args, kwargs or {})):
+            self._note_known(tensor.untyped_storage(), 0)  # there before: an operation on it makes nothing new
+        made = func(*args, **(kwargs or {}))
+        for tensor in _tensors(made):
+            self._count(tensor)
+        return made
+
+    def note(self, passing: int) -> None:
+        """Count bytes that some step, which is not run here, holds for a moment."""
+        self.peak = max(self.peak, self.now + passing)
+
+    def _count(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        if id(storage) not in self._known:
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+            self._note_known(storage, storage.nbytes())
+
+    def _note_known(self, storage: torch.UntypedStorage, size: int) -> None:
+        if id(storage) not in self._known:
+            self._known.add(id(storage))
+            weakref.finalize(storage, self._forget, id(storage), size)
+
+    def _forget(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.now -= size
+
+
+def _tensors(value: Any) -> Iterable[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _tensors(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _tensors(entry)

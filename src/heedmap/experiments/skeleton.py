@@ -1,0 +1,217 @@
+"""A model without its weights: built from its config on the meta device, it tells shapes, operations and memory."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface
+from transformers.modeling_utils import AttentionInterface
+
+from heedmap.capture.quiet import quiet
+from heedmap.errors import InputError, ModelError, UnsupportedError
+from heedmap.experiments.live_bytes import LiveBytes
+from heedmap.experiments.operations import Shape
+
+WHERE = "plan"
+NAME = "heedmap_counted"
+_FAILURES = (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, AssertionError)
+
+
+@dataclass(frozen=True)
+class Attended:
+    """One attention call of a forward pass: its shape, and how many keys a query sees at most."""
+
+    shape: Shape
+    key_len: int
+    causal: bool
+    window: int | None
+
+    @property
+    def cells(self) -> int:
+        """Entries of all heads' matrices."""
+        return self.shape.batch * self.shape.heads * self.shape.n * self.key_len
+
+    @property
+    def visited(self) -> float:
+        """Entries that a sweep computes: below the diagonal, within the window."""
+        seen = self.key_len if self.window is None else min(self.window, self.key_len)
+        share = 1.0 if not self.causal else seen / self.key_len * (1 - (seen - 1) / (2 * self.key_len))
+        return self.cells * share
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A forward pass over n tokens, counted."""
+
+    attended: tuple[Attended, ...]
+    operations: int
+    """Of matrix products outside attention."""
+    peak_bytes: int
+    """Activations at the peak, with what `passing` said for each attention call."""
+
+
+class Skeleton:
+    """The body that heedmap looks at (no language-model head; an encoder–decoder's encoder), on the meta device.
+
+    Raises:
+        ModelError: a config from which no model can be built.
+        UnsupportedError: a model that does not attend through transformers' interface.
+    """
+
+    def __init__(self, config: Any, kind: Any, name: str) -> None:
+        self.name = name
+        self.config = config
+        try:
+            with quiet(), torch.device("meta"):
+                whole: PreTrainedModel = kind._from_config(config) if hasattr(kind, "_from_config") else (
+                    kind.from_config(config)
+                )  # fmt: skip
+        except _FAILURES as error:
+            raise ModelError(WHERE, expected=f"a model from the config of '{name}'", got=_short(error)) from error
+        self.weights = sum(p.numel() * p.element_size() for p in whole.parameters())
+        self.parameters = sum(p.numel() for p in whole.parameters())
+        self.largest = max((p.numel() * p.element_size() for p in whole.parameters()), default=0)
+        self.itemsize = next(whole.parameters()).element_size()
+        self.body: nn.Module = whole.get_encoder() if config.is_encoder_decoder else whole.base_model
+        self.body.eval()
+        self.kind = type(whole).__name__
+
+    @torch.no_grad()
+    def forward(self, n: int, batch: int, passing: Callable[[Shape], int]) -> Passed:
+        """Count one forward pass; `passing` says how many bytes an attention call of a shape holds while it works.
+
+        Raises:
+            UnsupportedError: no attention call came through transformers' interface.
+        """
+        calls: list[Attended] = []
+        live = LiveBytes()
+
+        def attention(
+            module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any = None, **settings: Any
+        ) -> tuple[Tensor, None]:
+            call = _attended(module, query, key, value, settings)
+            calls.append(call)
+            live.note(passing(call.shape))
+            return query.new_empty(query.shape[0], query.shape[2], query.shape[1], value.shape[-1]), None
+
+        AttentionInterface.register(NAME, attention)
+        AttentionMaskInterface.register(NAME, _no_mask)
+        for config in _configs(self.body):
+            config._attn_implementation_internal = NAME
+        named = inspect.signature(type(self.body).forward).parameters
+        if "input_ids" not in named:
+            raise UnsupportedError(WHERE, expected="a model that reads tokens", got=f"{self.kind}, which does not")
+        with torch.device("meta"):
+            tokens = torch.zeros(batch, n, dtype=torch.long)
+        settings: dict[str, Any] = {"use_cache": False, "attention_mask": torch.ones_like(tokens)}
+        settings = {name: value for name, value in settings.items() if name in named}
+        counter = FlopCounterMode(display=False)
+        try:
+            with counter, live:
+                self.body(input_ids=tokens, **settings)
+        except _FAILURES as error:
+            raise UnsupportedError(
+                WHERE, expected=f"a forward pass of {self.kind} that can be counted", got=_short(error),
+                do="look at a short text and see its cost instead",
+            ) from error  # fmt: skip
+        if not calls:
+            raise UnsupportedError(
+                WHERE, expected="a model that attends through transformers' attention interface", got=self.kind
+            )
+        return Passed(tuple(calls), counter.get_total_flops(), live.peak)
+
+
+def config_of(name: str) -> tuple[Any, Any, Path | None, str]:
+    """The config of a packaged model, a folder, a config.json, a GGUF file or a hub id, without its weights.
+
+    Returns the config, the class to build, the GGUF file where the weights come from one, and what to call it.
+
+    Raises:
+        ModelError: there is none that can be read.
+    """
+    import transformers
+
+    from heedmap.capture.hub import cached_folder
+    from heedmap.capture.packaged import PACKAGED, weights_of
+
+    path, title = Path(name).expanduser(), name
+    if name in PACKAGED:
+        path = weights_of(PACKAGED[name])
+        path = path if PACKAGED[name].gguf else path.parent
+    elif not path.exists():
+        path = cached_folder(name) or path
+    elif path.is_dir() and not (path / "config.json").exists():
+        path = next(iter(sorted(path.glob("*.gguf"))), path)
+    gguf = path if path.suffix == ".gguf" and path.is_file() else None
+    source: Any = path if path.exists() else name
+    settings: dict[str, Any] = {"trust_remote_code": False}
+    if gguf is not None:
+        source, settings = gguf.parent, {**settings, "gguf_file": gguf.name}
+    try:
+        with quiet():
+            config = transformers.AutoConfig.from_pretrained(source, **settings)
+    except _FAILURES as error:
+        raise ModelError(
+            WHERE, expected="a model's name, folder, config.json or GGUF file", got=f"'{name}': {_short(error)}"
+        ) from error
+    if gguf is not None:
+        config.dtype = torch.float32  # as heedmap loads it
+    kind: Any = transformers.AutoModel
+    for architecture in config.architectures or []:
+        found = getattr(transformers, architecture, None)
+        kind = found if isinstance(found, type) else kind
+    if gguf is not None and type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        kind = transformers.AutoModelForCausalLM
+    return config, kind, gguf, title
+
+
+def check_length(n: int, batch: int, positions: int | None, name: str) -> None:
+    """Raise where a model has no such positions."""
+    if n < 1 or batch < 1:
+        raise InputError(WHERE, expected="1 or more tokens and texts", got=f"{n} and {batch}")
+    if positions is not None and n > positions:
+        raise InputError(
+            WHERE, expected=f"at most {positions:,} tokens, the positions of '{name}'", got=f"{n:,}",
+            do=f"plan with --tokens {positions}",
+        )  # fmt: skip
+
+
+def _attended(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, settings: dict[str, Any]) -> Attended:
+    causal = settings.get("is_causal")
+    shape = Shape(
+        n=query.shape[2],
+        heads=query.shape[1],
+        head_dim=query.shape[3],
+        key_heads=key.shape[1],
+        value_dim=value.shape[3],
+        itemsize=query.element_size(),
+        batch=query.shape[0],
+    )
+    return Attended(
+        shape,
+        key.shape[2],
+        bool(getattr(module, "is_causal", False) if causal is None else causal),
+        settings.get("sliding_window"),
+    )
+
+
+def _configs(body: nn.Module) -> list[Any]:
+    found = {id(m.config): m.config for m in body.modules() if isinstance(m, PreTrainedModel)}
+    return list(found.values())
+
+
+def _no_mask(**settings: Any) -> None:
+    return None
+
+
+def _short(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else text[:199] + "…"

@@ -1,0 +1,123 @@
+"""Memory and time before anything runs: predictions from a config, held against real runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from heedmap.errors import InputError, ModelError
+from heedmap.experiments.live_bytes import LiveBytes
+from heedmap.experiments.operations import Shape, sweep_bytes
+from heedmap.experiments.plan import powers, run_bytes, run_plan
+from heedmap.experiments.skeleton import Skeleton, config_of
+
+TEXT = "The cat sat on the mat because it was tired. " * 60
+
+
+@pytest.fixture(scope="module")
+def skeleton() -> Skeleton:
+    config, kind, _, name = config_of("minilm")
+    return Skeleton(config, kind, name)
+
+
+def test_memory_is_predicted_within_15_percent_of_a_real_run(minilm_folder: Path, tmp_path: Path) -> None:
+    code = (
+        "from heedmap.capture.look import look; import heedmap.cli.look, heedmap.cli.report; "
+        f"run = look({TEXT!r}, 'minilm', max_tokens=512, out={str(tmp_path / 'run')!r}); "
+        "print(run.meta['cost']['peak_bytes'], run.meta['cost']['output_attentions_bytes'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    peak, attentions = map(int, done.stdout.split())
+    cost = run_plan("minilm", 512, lengths=[]).cost
+    assert cost.sweep_peak_bytes == pytest.approx(peak, rel=0.15)
+    assert cost.attentions_bytes == attentions
+    on_disk = sum(path.stat().st_size for path in (tmp_path / "run").iterdir())
+    assert cost.run_bytes == pytest.approx(on_disk, rel=0.15)
+
+
+def test_cells_are_those_of_every_head(skeleton: Skeleton) -> None:
+    passed = skeleton.forward(100, 2, lambda shape: 0)
+    assert len(passed.attended) == 6
+    assert sum(call.cells for call in passed.attended) == 6 * 12 * 2 * 100 * 100
+    assert sum(call.visited for call in passed.attended) == 6 * 12 * 2 * 100 * 100
+
+
+def test_weights_are_those_of_the_model(skeleton: Skeleton, minilm: PreTrainedModel) -> None:
+    assert skeleton.parameters == sum(p.numel() for p in minilm.parameters())
+    assert skeleton.weights == 4 * skeleton.parameters
+
+
+def test_a_causal_model_visits_half_of_its_cells(tiny_model: Callable[..., PreTrainedModel]) -> None:
+    model = tiny_model("llama")
+    found = Skeleton(model.config, type(model), "tiny").forward(64, 1, lambda shape: 0)
+    assert sum(call.visited for call in found.attended) == 2 * 4 * 64 * 65 / 2
+
+
+def test_activations_are_counted_as_a_real_pass_makes_them(
+    tiny_model: Callable[..., PreTrainedModel], skeleton: Skeleton
+) -> None:
+    model = tiny_model("bert")
+    with torch.no_grad(), LiveBytes() as live:
+        model(input_ids=torch.ones(1, 64, dtype=torch.long))
+    counted = Skeleton(model.config, type(model), "tiny").forward(64, 1, sweep_bytes)
+    assert counted.peak_bytes > 0
+    assert live.peak > 0
+    shorter, longer = (skeleton.forward(n, 1, lambda shape: 0).peak_bytes for n in (128, 256))
+    assert longer == pytest.approx(2 * shorter, rel=0.05)
+
+
+def test_live_bytes_forget_what_is_gone_and_count_views_once() -> None:
+    with LiveBytes() as live:
+        first = torch.empty(1000, device="meta")
+        second = first * 2
+        view = second.view(10, 100)
+        assert live.now == 8000
+        del second
+        assert live.now == 8000
+        del view
+        assert live.now == 4000
+        first.add_(1)
+        assert live.now == 4000
+    assert live.peak == 8000
+
+
+def test_a_config_alone_is_enough(tmp_path: Path, tiny_model: Callable[..., PreTrainedModel]) -> None:
+    tiny_model("gpt2").config.save_pretrained(tmp_path)
+    plan = run_plan(str(tmp_path), 128, lengths=[16])
+    assert [cost.tokens for cost in plan.costs] == [16, 128]
+    assert plan.heads == 8
+    json.dumps(plan.document())
+
+
+def test_a_longer_text_never_costs_less(minilm_folder: Path) -> None:
+    costs = run_plan("minilm", 300, lengths=[64, 128, 512]).costs
+    for name in ("cells", "attentions_bytes", "sweep_peak_bytes", "run_bytes", "seconds"):
+        values = [getattr(cost, name) for cost in costs]
+        assert values == sorted(values), name
+
+
+def test_lengths_to_choose_from_end_at_the_models_positions() -> None:
+    assert powers(512, 100) == [128, 256, 512]
+    assert powers(None, 100)[-1] == 8192
+
+
+def test_run_folder_grows_with_n_beyond_its_maps() -> None:
+    small, large = (run_bytes(Shape(n, heads=4, head_dim=32)) for n in (4096, 8192))
+    assert 1.5 < large / small < 2
+
+
+def test_a_text_longer_than_the_positions_is_refused_with_both_numbers(minilm_folder: Path) -> None:
+    with pytest.raises(InputError, match=r"at most 512 tokens.*got 513.*--tokens 512"):
+        run_plan("minilm", 513)
+
+
+def test_an_unknown_model_is_one_line() -> None:
+    with pytest.raises(ModelError, match="no-such/model"):
+        run_plan("no-such/model", 10)
