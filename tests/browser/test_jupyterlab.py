@@ -62,10 +62,10 @@ def _wait(url: str) -> None:
             time.sleep(0.2)
 
 
-def test_two_widgets_live_in_one_notebook(open_page: Callable[..., Any], notebook: str) -> None:
+def test_two_widgets_live_in_one_notebook(notebook: str, open_page: Callable[..., Any]) -> None:
     page = open_page(notebook, wait=False, viewport={"width": 1400, "height": 1600})
     page.wait_for_selector(".jp-Notebook", timeout=60_000)
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=60_000)
+    page.get_by_text("| Idle").first.wait_for(timeout=60_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
     page.wait_for_selector(".heedmap .status[data-exact=true] >> nth=1", timeout=60_000)

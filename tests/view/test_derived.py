@@ -20,20 +20,33 @@ def test_thumbnails_give_back_the_maps_within_a_step(run: Run) -> None:
             np.testing.assert_allclose(shown, run.map(layer, head), atol=top * 2 / 255)
 
 
-def test_a_larger_map_shrinks_to_means_weighted_by_area() -> None:
+def test_a_larger_map_shrinks_to_means_over_equal_stretches() -> None:
+    """Against the weights themselves, where the new cells' edges are edges of the map's cells."""
     rng = np.random.default_rng(1)
-    mean, area = rng.random((100, 130)), rng.integers(1, 5, (100, 130))
-    mean[7] = np.nan
-    small = _shrunk(mean, area)
+    weights = rng.random((128, 320))
+    rows = [np.arange(128)[i : i + 1] for i in range(128)]
+    keys = np.array_split(np.arange(320), 256)  # the first 64 hold two keys
+    mean = np.array([[weights[np.ix_(r, k)].mean() for k in keys] for r in rows])
+    area = np.array([[len(r) * len(k) for k in keys] for r in rows])
+    small = _shrunk(mean, area, (128, 320))
     assert small.shape == (64, 64)
-    first_rows, first_keys = slice(0, 2), slice(0, 3)  # 100 = 36 × 2 + 28, 130 = 2 × 3 + 62 × 2
-    block, weight = mean[first_rows, first_keys], area[first_rows, first_keys]
-    assert np.isclose(small[0, 0], (block * weight).sum() / weight.sum())
-    total = np.nansum(np.where(np.isnan(mean), 0, mean * area))
-    weights = np.where(np.isnan(mean), 0, area)
-    rows = [np.array_split(np.arange(100), 64), np.array_split(np.arange(130), 64)]
-    counts = np.array([[weights[np.ix_(r, k)].sum() for k in rows[1]] for r in rows[0]])
-    assert np.isclose((small * counts).sum(), total)
+    np.testing.assert_allclose(small[:, :25], weights.reshape(64, 2, 64, 5).mean(axis=(1, 3))[:, :25], atol=0.12)
+    np.testing.assert_allclose(small[:, 26:], weights.reshape(64, 2, 64, 5).mean(axis=(1, 3))[:, 26:], atol=1e-12)
+
+
+def test_a_diagonal_stays_straight() -> None:
+    n = 300  # the run's first 44 cells hold two tokens, the others one
+    sizes = np.array([len(part) for part in np.array_split(np.arange(n), 256)])
+    small = _shrunk(np.diag(1.0 / sizes), np.outer(sizes, sizes), (n, n))
+    assert (small.argmax(axis=1) == np.arange(64)).all()
+
+
+def test_rows_that_were_left_out_count_for_nothing() -> None:
+    mean = np.full((4, 4), 0.25)
+    mean[0] = np.nan
+    area = np.ones((4, 4))
+    area[0] = 0
+    assert _shrunk(mean, area, (4, 4)).tolist() == [[0.0] * 4, *[[0.25] * 4] * 3]
 
 
 def test_a_run_without_maps_has_no_thumbnails(made: ModuleType, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import { ticks } from '../src/ui/axes'
 import { outline } from '../src/ui/chart'
 import { number, oneLine, utf16Offsets, visible } from '../src/ui/format'
 import { moved, zoomed } from '../src/ui/gestures'
+import { split } from '../src/data/weights'
+import { piecesOf as zonesOf } from '../src/ui/grids'
 import { piecesOf } from '../src/ui/pieces'
 import { csvOf } from '../src/ui/save'
 import { fitView, fromLink, START, toLink, type State } from '../src/ui/state'
@@ -143,4 +145,26 @@ test.each([
   ['{"format":"heedmap-run","version":1,"layers":[]}', 'incomplete'],
 ])('a run.json that cannot be read says why: %s', (text, why) => {
   expect(() => parseMeta(text)).toThrow(why)
+})
+
+test('a pooled map is drawn where its cells lie, however numpy.array_split cut it', () => {
+  const n = 300 // the first 44 of 256 cells hold two positions
+  const values = new Float32Array(256 * 256)
+  for (let i = 0; i < 256; i++) values[i * 257] = 1
+  const pieces = zonesOf({ rows: 256, keys: 256, values, cut: 'array_split' }, { query_len: n, key_len: n })
+  expect(pieces.map((p) => [p.q0, p.q1, p.k0, p.k1])).toEqual([[0, 88, 0, 88], [0, 88, 88, 300], [88, 300, 0, 88], [88, 300, 88, 300]])
+  for (const piece of pieces) {
+    for (let row = 0; row < piece.rows; row++) {
+      for (let column = 0; column < piece.keys; column++) {
+        if (!piece.values[row * piece.keys + column]) continue
+        expect(piece.q0 + (row * (piece.q1 - piece.q0)) / piece.rows).toBe(piece.k0 + (column * (piece.k1 - piece.k0)) / piece.keys)
+      }
+    }
+  }
+  expect(zonesOf({ rows: 64, keys: 64, values: new Float32Array(4096) }, { query_len: n, key_len: n })).toHaveLength(1)
+})
+
+test('windows are cut evenly', () => {
+  const bounds = split(2048, 622)
+  for (let i = 0; i <= 622; i++) expect(Math.abs(bounds[i] - (i * 2048) / 622)).toBeLessThan(1)
 })

@@ -31,7 +31,8 @@ def thumbnails(run: Run) -> bytes:
         if maps is None:
             continue
         means, areas = maps
-        small = np.stack([_shrunk(mean, area) for mean, area in zip(means, areas, strict=True)])
+        shape = (info.query_len, info.key_len)
+        small = np.stack([_shrunk(mean, area, shape) for mean, area in zip(means, areas, strict=True)])
         tops = small.max(axis=(1, 2), initial=0.0)
         shares = small / np.where(tops > 0, tops, 1.0)[:, None, None]
         tensors[f"{info.part}.{info.layer}"] = np.rint(255 * np.sqrt(shares)).astype(np.uint8)
@@ -62,18 +63,26 @@ def _maps(run: Run, info: LayerInfo) -> tuple[list[Array], list[Array]] | None:
     return means, areas
 
 
-def _shrunk(mean: Array, area: Array) -> Array:
-    """A map pooled further: the mean over cells, weighted by how many weights each is the mean of."""
+def _shrunk(mean: Array, area: Array, shape: tuple[int, int]) -> Array:
+    """A map of `shape` (query_len, key_len) in at most 64×64 cells of one size.
+
+    The cells of a run's map differ in size by one position; where one lies across an edge of the new cells, its sum
+    is shared by length. Means stay means over the weights that the areas count.
+    """
     weight = np.where(np.isfinite(mean), area, 0).astype(np.float64)
-    total = _pooled(np.where(weight > 0, mean, 0.0) * weight)
-    count = _pooled(weight)
+    rows, keys = (_shares(length, parts) for length, parts in zip(shape, mean.shape, strict=True))
+    total = rows @ (np.where(weight > 0, mean, 0.0) * weight) @ keys.T
+    count = rows @ weight @ keys.T
     return np.divide(total, count, out=np.zeros_like(total), where=count > 0)
 
 
-def _pooled(values: Array) -> Array:
-    for axis in (0, 1):
-        parts = min(THUMBNAIL, values.shape[axis])
-        size, more = divmod(values.shape[axis], parts)
-        starts = np.concatenate([[0], np.cumsum([size + (i < more) for i in range(parts - 1)])]).astype(np.intp)
-        values = np.add.reduceat(values, starts, axis=axis)
-    return values
+def _shares(length: int, parts: int) -> Array:
+    """`[new, parts]`: which share of each of the map's cells lies in each new cell."""
+    edges = np.linspace(0, length, min(THUMBNAIL, parts) + 1)
+    size, more = divmod(length, parts)
+    sizes = np.full(parts, size)
+    sizes[:more] += 1
+    stops = np.cumsum(sizes)
+    starts = stops - sizes
+    overlap = np.minimum(edges[1:, None], stops) - np.maximum(edges[:-1, None], starts)
+    return np.clip(overlap, 0, None) / sizes

@@ -10,6 +10,8 @@ export interface Grid {
   rows: number
   keys: number
   values: Float32Array<ArrayBuffer>
+  /** Cells of a run's pooled map differ in size, as numpy.array_split cuts; those of all other grids do not. */
+  cut?: 'array_split'
 }
 
 export interface WindowSpec extends HeadId {
@@ -97,7 +99,7 @@ export class Engine {
     const size = rows * keys
     try {
       const values = await file.values(name, heads === 1 ? 0 : layer.heads.indexOf(id.head) * size, size)
-      return { rows, keys, values: new Float32Array(values) }
+      return { rows, keys, values: new Float32Array(values), cut: 'array_split' }
     } catch (error) {
       if (error instanceof LeftOutError) return kind === 'mean' ? this.thumbnail(id) : null
       throw error

@@ -110,13 +110,9 @@ export function finish(
   }
 }
 
-/** Bounds of `parts` pieces of `length`, as numpy.array_split cuts: the first `length mod parts` hold one more. */
+/** Bounds of `parts` pieces of `length`, as even as whole numbers allow, so that a cell is drawn where its values lie. */
 export function split(length: number, parts: number): Int32Array {
-  const bounds = new Int32Array(parts + 1)
-  const size = Math.floor(length / parts)
-  const more = length % parts
-  for (let i = 0; i < parts; i++) bounds[i + 1] = bounds[i] + size + (i < more ? 1 : 0)
-  return bounds
+  return Int32Array.from({ length: parts + 1 }, (_, i) => Math.floor((i * length) / parts))
 }
 
 export type Pool = 'mean' | 'max'

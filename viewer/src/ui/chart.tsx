@@ -23,8 +23,8 @@ export interface ChartProps {
   onPick?: (x: number) => void
 }
 
-const HEIGHT = 150
-const EDGE = { left: 46, right: 10, top: 18, bottom: 32 }
+const HEIGHT = 158
+const EDGE = { left: 46, right: 10, top: 26, bottom: 32 }
 
 /** Points of a line; of several in one pixel the lowest and the highest are kept, so that no peak is lost. */
 export function outline(x: ArrayLike<number>, y: ArrayLike<number>, px: (v: number) => number, py: (v: number) => number): string {

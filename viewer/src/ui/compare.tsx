@@ -4,13 +4,14 @@ import { headName, type HeadId, type Layer } from '../data/run'
 import { domainOf, palette } from './colour'
 import { Choice, Legend, Note, Panel, Select } from './controls'
 import { number } from './format'
-import { largestOf, useGrids, type Grids } from './grids'
+import { largestOf, layersOf, useGrids, type Grids } from './grids'
 import { tableOf } from './map'
 import { Matrix } from './matrix'
 import { labelsOf, layerOf, useCurrent, useShared, useState_, useTheme, type RunView } from './model'
 import { pinsIn, usePins } from './pins'
 import type { Layered } from './renderer'
 import { isLog } from './state'
+import { labelOf } from './statistics'
 import { useStore } from './store'
 
 export function Compare() {
@@ -86,9 +87,9 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
   const a = useGrids(run, id, layer, view, pool, pixels)
   const b = useGrids(otherRun, other, otherLayer, view, pool, pixels)
   const [left, right] = [topOf(a), topOf(b)]
-  const difference = useMemo(() => subtract(left, right), [left, right])
-  const largest = useMemo(() => Math.max(largestOf(left), largestOf(right)), [left, right])
-  const apart = useMemo(() => (difference ? difference.values.reduce((m, v) => Math.max(m, Math.abs(v) || 0), 0) : 0), [difference])
+  const difference = useMemo(() => subtract(left, right), [a.base, a.detail, b.base, b.detail])
+  const largest = useMemo(() => largestOf([...left, ...right]), [a.base, a.detail, b.base, b.detail])
+  const apart = useMemo(() => largestOf(difference.map((grid) => ({ ...grid, values: grid.values.map(Math.abs) }))), [difference])
   const domain = domainOf(largest, log)
   const high = domainOf(apart, false).high
   const common = {
@@ -102,7 +103,6 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
     compact: true,
   }
   const title = (r: RunView, h: HeadId) => (r === run && otherRun === run ? headName(h, r.parts.length) : `${headName(h, r.parts.length)} · ${r.name}`)
-  const layers = (grids: Grids) => [grids.base, grids.detail].filter((grid): grid is Layered => grid !== null)
   return (
     <Panel
       name="Compare"
@@ -114,20 +114,20 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
           <Choice label="Colour scale" value={log ? 'log' : 'linear'} options={[['log', 'Log'], ['linear', 'Linear']]} onChange={(next) => state.set({ colour: next })} />
         </>
       }
-      table={() => (difference ? tableOf(difference, labelsOf(run, layer), common.offsets) : { columns: [], rows: [] })}
+      table={() => (difference.length === 1 ? tableOf(difference[0], labelsOf(run, layer), common.offsets) : { columns: [], rows: [] })}
     >
       <div class="side-by-side">
         <figure>
           <figcaption><b>{title(run, id)}</b></figcaption>
-          <Matrix {...common} name={`Head ${title(run, id)}`} labels={labelsOf(run, layer)} grids={layers(a)} domain={domain} onSize={setPixels} />
+          <Matrix {...common} name={`Head ${title(run, id)}`} labels={labelsOf(run, layer)} grids={layersOf(a)} domain={domain} onSize={setPixels} />
         </figure>
         <figure>
           <figcaption><b>{title(otherRun, other)}</b></figcaption>
-          <Matrix {...common} name={`Head ${title(otherRun, other)}`} labels={labelsOf(otherRun, otherLayer)} grids={layers(b)} domain={domain} />
+          <Matrix {...common} name={`Head ${title(otherRun, other)}`} labels={labelsOf(otherRun, otherLayer)} grids={layersOf(b)} domain={domain} />
         </figure>
         <figure>
           <figcaption><b>{title(run, id)}</b> − <b>{title(otherRun, other)}</b></figcaption>
-          <Matrix {...common} name="Difference" labels={labelsOf(run, layer)} grids={difference ? [difference] : []} domain={{ low: -high, high, log: false }} kind="diverging" />
+          <Matrix {...common} name="Difference" labels={labelsOf(run, layer)} grids={difference} domain={{ low: -high, high, log: false }} kind="diverging" />
         </figure>
         <div class="legends">
           <Legend table={palette('sequential', theme)} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(domain.high)} name="weight" />
@@ -141,14 +141,17 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
   )
 }
 
-function topOf(grids: Grids): Layered | null {
-  return grids.detail ?? grids.base
+/** What covers the view: the exact window where it is there, else the pooled map. */
+function topOf(grids: Grids): Layered[] {
+  return grids.detail ? [grids.detail] : grids.base
 }
 
-/** a − b where both cover the same window in the same cells; null meanwhile. */
-export function subtract(a: Layered | null, b: Layered | null): Layered | null {
-  if (!a || !b || a.rows !== b.rows || a.keys !== b.keys || a.q0 !== b.q0 || a.q1 !== b.q1 || a.k0 !== b.k0 || a.k1 !== b.k1) return null
-  return { ...a, values: a.values.map((v, i) => v - b.values[i]) }
+/** a − b where both cover the same windows in the same cells; nothing meanwhile. */
+export function subtract(a: Layered[], b: Layered[]): Layered[] {
+  const same = (p: Layered, q: Layered) =>
+    p.rows === q.rows && p.keys === q.keys && p.q0 === q.q0 && p.q1 === q.q1 && p.k0 === q.k0 && p.k1 === q.k1
+  if (a.length !== b.length || !a.every((grid, i) => same(grid, b[i]))) return []
+  return a.map((grid, i) => ({ ...grid, values: grid.values.map((v, j) => v - b[i].values[j]) }))
 }
 
 const SHOWN = ['entropy', 'max_weight', 'concentration', 'mean_distance', 'saturation']
@@ -170,7 +173,7 @@ function Means(props: { run: RunView; id: HeadId; otherRun: RunView; other: Head
       <tbody>
         {rows.map(({ name, a, b }) => (
           <tr key={name}>
-            <th scope="row" class="text">{name.replace(/_/g, ' ')}</th>
+            <th scope="row" class="text">{labelOf(name)}</th>
             <td>{number(a)}</td>
             <td>{number(b)}</td>
             <td>{number(a - b)}</td>

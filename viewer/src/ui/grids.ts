@@ -1,5 +1,5 @@
 /** The numbers under a view of one head: the run's pooled map at once, exact weights as soon as they are computed. */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Grid } from '../data/engine'
 import type { HeadId, Layer } from '../data/run'
 import type { Pool } from '../data/weights'
@@ -13,7 +13,8 @@ import type { View } from './state'
 const MOST_PRODUCTS = 4 * 2 ** 20 * 64
 
 export interface Grids {
-  base: Layered | null
+  /** In up to four pieces, each of cells of one size. */
+  base: Layered[]
   detail: Layered | null
   /** Why exact weights are off for this head; null where they are on. */
   why: string | null
@@ -108,24 +109,55 @@ export function useGrids(
   }, [run, head, pool, exactOn, fits, window.q0, window.q1, window.k0, window.k1, outRows, outKeys])
 
   const own = detail?.head === head && detail.pool === pool ? detail.grid : null
-  const pooled = base.value ? { ...whole, rows: base.value.rows, keys: base.value.keys, values: base.value.values } : null
-  const cellOf = (grid: Layered) => ({ queries: (grid.q1 - grid.q0) / grid.rows, keys: (grid.k1 - grid.k0) / grid.keys })
+  const pooled = useMemo(() => (base.value ? piecesOf(base.value, layer) : []), [base.value])
   const covers = own !== null && sameView(own, window)
-  const shown = covers ? own : pooled
-  const cell = shown ? cellOf(shown) : { queries: 1, keys: 1 }
+  const cell = covers
+    ? { queries: queries / own.rows, keys: keys / own.keys }
+    : base.value
+      ? { queries: layer.query_len / base.value.rows, keys: layer.key_len / base.value.keys }
+      : { queries: 1, keys: 1 }
   return {
     base: pooled,
     detail: own,
     why: why.value,
     error: base.error ?? why.error ?? failed,
     cell,
-    exact: shown !== null && cell.queries === 1 && cell.keys === 1,
+    exact: (covers || pooled.length > 0) && cell.queries === 1 && cell.keys === 1,
     busy,
   }
 }
 
-export function largestOf(grid: Layered | null): number {
+/** The cells of a grid over the whole matrix, in pieces that are cut evenly. */
+export function piecesOf(grid: Grid, layer: { query_len: number; key_len: number }): Layered[] {
+  const stretches = (length: number, parts: number) => {
+    const more = grid.cut === 'array_split' ? length % parts : 0
+    const large = Math.ceil(length / parts)
+    if (more === 0) return [{ from: 0, to: length, first: 0, last: parts }]
+    return [
+      { from: 0, to: more * large, first: 0, last: more },
+      { from: more * large, to: length, first: more, last: parts },
+    ]
+  }
+  const pieces: Layered[] = []
+  for (const q of stretches(layer.query_len, grid.rows)) {
+    for (const k of stretches(layer.key_len, grid.keys)) {
+      const [rows, keys] = [q.last - q.first, k.last - k.first]
+      const values = new Float32Array(rows * keys)
+      for (let row = 0; row < rows; row++) {
+        const at = (q.first + row) * grid.keys + k.first
+        values.set(grid.values.subarray(at, at + keys), row * keys)
+      }
+      pieces.push({ q0: q.from, q1: q.to, k0: k.from, k1: k.to, rows, keys, values })
+    }
+  }
+  return pieces
+}
+
+/** Everything to draw, from the bottom up. */
+export const layersOf = (grids: Grids): Layered[] => (grids.detail ? [...grids.base, grids.detail] : grids.base)
+
+export function largestOf(grids: Layered[]): number {
   let largest = 0
-  if (grid) for (const value of grid.values) if (value > largest && Number.isFinite(value)) largest = value
+  for (const grid of grids) for (const value of grid.values) if (value > largest && Number.isFinite(value)) largest = value
   return largest
 }

@@ -5,7 +5,7 @@ import { domainOf, palette } from './colour'
 import { Choice, Legend, Note, Panel } from './controls'
 import { number } from './format'
 import { zoomed } from './gestures'
-import { largestOf, useGrids, wholeOf } from './grids'
+import { largestOf, layersOf, useGrids, wholeOf } from './grids'
 import { Matrix } from './matrix'
 import { labelsOf, useAsync, useCurrent, useShared, useState_, useTheme } from './model'
 import type { Layered } from './renderer'
@@ -26,10 +26,10 @@ export function MapPanel() {
   const labels = labelsOf(run, layer)
   const { pinned, pin } = usePins()
   const whole = wholeOf(layer)
-  const covering = grids.detail && sameWindow(grids.detail, view ?? whole) ? grids.detail : grids.base
-  const largest = useMemo(() => largestOf(covering ?? grids.detail), [covering, grids.detail])
+  const covering = grids.detail && sameWindow(grids.detail, view ?? whole) ? grids.detail : null
+  const largest = useMemo(() => largestOf(covering ? [covering] : layersOf(grids)), [covering, grids.base, grids.detail])
   const domain = domainOf(largest, log)
-  const layers = [grids.base, grids.detail].filter((grid): grid is Layered => grid !== null)
+  const layers = layersOf(grids)
   const zoom = (factor: number) => state.set({ view: fitView(zoomed(view ?? whole, factor, 0.5, 0.5), layer.query_len, layer.key_len) })
   const pooledBy = Math.max(grids.cell.queries, grids.cell.keys)
 
@@ -60,9 +60,8 @@ export function MapPanel() {
         </>
       }
       table={() => {
-        const grid = covering ?? grids.base
-        if (!grid) return { columns: [], rows: [] }
-        return tableOf(grid, labels, { query: layer.query_offset, key: layer.key_offset })
+        const offsets = { query: layer.query_offset, key: layer.key_offset }
+        return covering ? tableOf(covering, labels, offsets) : listOf(grids.base, offsets)
       }}
     >
       <Matrix
@@ -113,6 +112,20 @@ export function tableOf(grid: Layered, labels: { query: string[]; key: string[] 
       ...grid.values.subarray(i * grid.keys, (i + 1) * grid.keys),
     ]),
   }
+}
+
+/** The cells of a pooled map, one a row: where each begins and ends, and its value. */
+function listOf(grids: Layered[], offsets: { query: number; key: number }) {
+  const rows: (string | number)[][] = []
+  for (const grid of grids) {
+    const [height, width] = [(grid.q1 - grid.q0) / grid.rows, (grid.k1 - grid.k0) / grid.keys]
+    grid.values.forEach((value, i) => {
+      const query = grid.q0 + Math.floor(i / grid.keys) * height + offsets.query
+      const key = grid.k0 + (i % grid.keys) * width + offsets.key
+      rows.push([query, query + height, key, key + width, value])
+    })
+  }
+  return { columns: ['query_start', 'query_stop', 'key_start', 'key_stop', 'weight'], rows }
 }
 
 /** What the cursor is on: both tokens, and the pair's weight, score and distance, computed exactly. */

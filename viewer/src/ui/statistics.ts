@@ -15,6 +15,8 @@ const NAMES: Record<string, string> = {
   separator: 'on later special tokens',
 }
 
+export const labelOf = (name: string): string => NAMES[name] ?? words(name)
+
 export interface Measure {
   name: string
   label: string
@@ -27,11 +29,11 @@ export function measures(run: RunView): Measure[] {
   const { headTable, meta } = run.opened
   for (const [name, values] of Object.entries(headTable)) {
     if (HIDDEN.has(name) || values.every((v) => !Number.isFinite(v))) continue
-    found.push({ name, label: NAMES[name] ?? words(name), unit: meta.statistics[name]?.unit ?? '', values })
+    found.push({ name, label: labelOf(name), unit: meta.statistics[name]?.unit ?? '', values })
   }
   for (const [name, values] of Object.entries(run.telling?.scores ?? {})) {
     if (name === 'broad' || name === 'sharp' || name in headTable || values.every((v) => v === null)) continue
-    found.push({ name, label: NAMES[name] ?? words(name), unit: 'weight', values: values.map((v) => v ?? NaN) })
+    found.push({ name, label: labelOf(name), unit: 'weight', values: values.map((v) => v ?? NaN) })
   }
   return found
 }

@@ -1,0 +1,83 @@
+"""Takes the pictures of docs/view.md: `python docs/screenshots.py CAT LONG`.
+
+CAT is a run of a short text, LONG one of a long text; needs playwright and Chromium.
+
+    heedmap look "The cat sat on the mat because it was tired" --out runs/cat
+    heedmap look --file alice.txt --model smollm2 --tokens 2048 --out runs/alice
+    python docs/screenshots.py runs/cat runs/alice
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from heedmap.runs.reader import open_run
+from heedmap.view.server import ViewServer
+
+IMAGES = Path(__file__).parent / "images"
+ARGUMENTS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+]
+WIDE, NARROW = {"width": 1280, "height": 840}, {"width": 600, "height": 1000}
+
+# name → run, link, what to show (None: the whole window), viewport, colour scheme
+PICTURES: dict[str, tuple[int, str, str | None, dict[str, int], str]] = {
+    "view": (0, "head=self.5.11&query=8&textView=attends&statistic=entropy", None, WIDE, "light"),
+    "view-long": (1, "head=self.10.0&query=430&centre=map", None, WIDE, "light"),
+    "view-dark": (1, "head=self.12.3&view=400_460_380_440&query=430", None, WIDE, "dark"),
+    "view-narrow": (0, "head=self.5.11&query=8", None, NARROW, "light"),
+    "view-heads": (1, "headView=grid&statistic=type", "heads", WIDE, "light"),
+    "view-maps": (0, "headView=maps&head=self.5.11", "heads", WIDE, "light"),
+    "view-scatter": (1, "headView=scatter&x=entropy&y=mean_distance", "heads", WIDE, "light"),
+    "view-map": (1, "head=self.10.0&view=500_700_400_700", "map", WIDE, "light"),
+    "view-text": (1, "head=self.10.0&textView=receives", "text", WIDE, "light"),
+    "view-lines": (0, "head=self.5.11&textView=lines&query=8", "text", WIDE, "light"),
+    "view-query": (0, "head=self.5.11&query=8", "query", WIDE, "light"),
+    "view-profiles": (1, "head=self.18.8&centre=profiles", "profiles", WIDE, "light"),
+    "view-compare": (
+        1,
+        "head=self.10.0&centre=compare&otherHead=self.12.3&view=400_480_400_480",
+        "compare",
+        WIDE,
+        "light",
+    ),
+}
+
+
+def picture(browser: Any, url: str, name: str) -> None:
+    _, link, panel, viewport, scheme = PICTURES[name]
+    page = browser.new_page(viewport=viewport, color_scheme=scheme, device_scale_factor=1.5)
+    page.goto(f"{url}#{link}")
+    page.wait_for_selector("main.panels")
+    page.wait_for_timeout(2500)  # long windows are computed in steps
+    target = page if panel is None else page.locator(f"[data-panel={panel}]")
+    target.screenshot(path=IMAGES / f"{name}.png")
+    page.close()
+
+
+def main(cat: str, long: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    servers = [ViewServer([open_run(path)]) for path in (cat, long)]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        for name, (run, *_) in PICTURES.items():
+            picture(browser, servers[run].url, name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
