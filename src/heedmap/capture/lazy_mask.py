@@ -107,6 +107,12 @@ class LazyMask:
         """Which of the positions `[start, stop)` are no padding: bool `[batch or 1, positions]`, None where all are."""
         return None if self._real is None else Window(start, stop).cut(self._real)
 
+    def unpadded(self) -> LazyMask:
+        """The same mask for texts without padding; what padding there is is not read."""
+        bare = object.__new__(LazyMask)
+        bare.__dict__.update(self.__dict__, _real=None, _masks={})
+        return bare
+
     def plain(self) -> bool:
         """Whether this is nothing but causal, or nothing at all: other implementations then build no dense mask."""
         return isinstance(self.mask(self.key_len), Causal | Everything)

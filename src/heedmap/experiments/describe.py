@@ -242,7 +242,9 @@ class _Taker:
         biased = call.keywords.get("position_bias") is not None
         reading = read_call(
             call.module,
-            *(_shape_only(tensor) for tensor in (call.query, call.key, call.value)),
+            _shape_only(call.query),
+            _shape_only(call.key),
+            _shape_only(call.value),
             call.attention_mask.unpadded() if isinstance(call.attention_mask, LazyMask) else call.attention_mask,
             keywords,
             cross=place.cross,

@@ -55,7 +55,8 @@ def _within(above: nn.Module, config: Any, layer: int) -> str | None:
         if "alibi" in kind:
             return "slope by distance (ALiBi)"
         if _LEARNED.search(name) and not isinstance(inner, nn.Identity):
-            learned = "sinusoidal, added to the input" if "sinusoid" in kind else "learned, added to the input"
+            fixed = "sinusoid" in kind or not all(table.requires_grad for table in inner.parameters())
+            learned = "fixed, added to the input" if fixed else "learned, added to the input"
     if learned is None and any(_LEARNED.search(name) for name, _ in above.named_parameters()):
         learned = "learned, added to the input"
     return learned
