@@ -41,7 +41,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_options_reach_look_as_it_takes_them(here: Path, asked: dict[str, Any]):
     main(
-        f"look cat --pair dog --model m --tokens 9 --layers 0-2 --heads 1,5.11 --statistics entropy,received "
+        "look cat --pair dog --target fish --generate 3 --model m --tokens 9 "
+        f"--layers 0-2 --heads 1,5.11 --statistics entropy,received "
         f"--out {here / 'o'} --no-inputs".split()
     )
     assert asked.pop("progress") is not None
@@ -50,6 +51,8 @@ def test_options_reach_look_as_it_takes_them(here: Path, asked: dict[str, Any]):
         "text": "cat",
         "model": "m",
         "text_pair": "dog",
+        "target": "fish",
+        "generate": 3,
         "out": here / "o",
         "layers": [0, 1, 2],
         "heads": [1, "5.11"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ def _generate(model: Any, listeners: list[Listener]) -> Any:
                 got="a draft by the watched model itself (assistant_early_exit)",
                 do="generate without it, or watch the model with passes='apart'",
             )
-        kwargs.setdefault("disable_compile", True)  # compiled code would not call us
+        _keep_from_compiling(args, kwargs)
         present = list(listeners)
         busy = True
         try:
@@ -82,6 +83,15 @@ def _generate(model: Any, listeners: list[Listener]) -> Any:
                 listener.drop()
 
     return generate
+
+
+def _keep_from_compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Compiled code, which a static cache brings on a GPU, would not call us."""
+    if kwargs.get("generation_config") is not None:
+        kwargs["generation_config"] = copy.deepcopy(kwargs["generation_config"])
+        kwargs["generation_config"].disable_compile = True
+    elif len(args) < 2:  # the second argument is the configuration too
+        kwargs.setdefault("disable_compile", True)
 
 
 def _prepare(model: Any, listeners: list[Listener]) -> Any:

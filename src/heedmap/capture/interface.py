@@ -209,8 +209,7 @@ def measured(
     token_ids: Tensor | None = None,
 ) -> Found:
     """Sweep these heads of a reading and report them to a watch; with all heads, also the output."""
-    known = session.known if token_ids is None or not callable(session.known) else session.known(token_ids)
-    known = None if callable(known) else known
+    known = session.known(place, token_ids) if callable(session.known) else session.known
     every = reading.inputs(with_value=with_output, known=known)
     asked = every if with_output else reading.inputs(heads, with_value=session.needs_value, known=known)
     found = sweep(asked, session.statistics)

@@ -81,7 +81,7 @@ class Session:
         keep_inputs: bool,
         sink: Callable[[Call], None],
         compute: Callable[[Any, Session, Place], Tensor] | None = None,
-        known: Known | Callable[[Tensor], Known] | None = None,
+        known: Known | Callable[[Place, Tensor | None], Known | None] | None = None,
     ) -> None:
         self.model = model
         self.selection = selection
@@ -90,7 +90,7 @@ class Session:
         self.compute = compute
         """Computes the output of every call in place of measuring; for the self-check."""
         self.known = known
-        """Facts about the tokens of the text that runs through the model, or what tells them of generated texts."""
+        """Facts about the tokens of the text that runs through the model, or what tells them for one place."""
         self.generation: Generation | None = None
         """The `generate()` that is running, where its passes are joined."""
         self.needs_value = needs_value(self.statistics)

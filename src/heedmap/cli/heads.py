@@ -88,8 +88,8 @@ def _of_run(path: Path) -> tuple[Typing, dict[str, Any]]:
     from heedmap.runs.reader import open_run
 
     run = open_run(path)
-    labels = run.tokens.column("text").to_pylist()
-    tokens = run.tokens.num_rows
+    labels = run.tokens_of().column("text").to_pylist()
+    tokens = run.tokens_of().num_rows
     return type_heads(run), {
         "run": str(path),
         "title": printable(run.text),

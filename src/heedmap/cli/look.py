@@ -11,7 +11,7 @@ import click
 from heedmap.cli.passages import read_passages
 from heedmap.cli.picture import picture_path
 from heedmap.cli.selection import parse_heads, parse_layers, parse_names
-from heedmap.cli.source import Source, read_pair, read_source, run_folder
+from heedmap.cli.source import Source, read_pair, read_source, read_target, run_folder
 
 RUNS = Path("runs")
 EXIT_SELF_CHECK = 3
@@ -21,6 +21,9 @@ EXIT_SELF_CHECK = 3
 @click.argument("text", required=False)
 @click.option("--file", metavar="F", help="Read the text from a UTF-8 file; - for standard input.")
 @click.option("--pair", metavar="TEXT", help="A second text, for models that read pairs.")
+@click.option("--target", metavar="TEXT", help="For an encoder-decoder: the text that its decoder reads.")
+@click.option("--generate", type=click.IntRange(min=1), metavar="N", help="Let the model go on with its N most likely "
+              "tokens, and look at the whole.")  # fmt: skip
 @click.option("--model", metavar="M", help="A packaged model (minilm is the default, smollm2, gemma3-270m), a folder, "
               "a GGUF file, or a name on a model hub.")  # fmt: skip
 @click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="Cut the text to N tokens.")
@@ -43,6 +46,8 @@ def command(
     text: str | None,
     file: str | None,
     pair: str | None,
+    target: str | None,
+    generate: int | None,
     model: str | None,
     tokens: int | None,
     layers: str | None,
@@ -61,6 +66,7 @@ def command(
     \b
     heedmap look "The cat sat on the mat because it was tired"
     heedmap look --file alice.txt --model smollm2 --tokens 8192 --png alice.png
+    heedmap look "The capital of France is" --model smollm2 --generate 64
     echo "some text" | heedmap look --file - --json
 
     Exit code 2: something is wrong with what was asked for. 3: the self-check failed, do not trust the run.
@@ -90,6 +96,8 @@ def command(
             source.text,
             model,
             text_pair=second,
+            target=read_target(target),
+            generate=generate,
             out=folder,
             layers=wanted_layers,
             heads=wanted_heads,

@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+STEPS = {"forward": "layers", "generate": "tokens"}
+"""Stages whose steps are counted, and what they are."""
+
 
 class LayerProgress:
     """A line that is drawn over and then wiped; nothing at all where standard error is no terminal, or when quiet.
@@ -22,6 +25,7 @@ class LayerProgress:
         self._words = {
             "load": f"loading {model}",
             "tokenise": "reading the text",
+            "generate": "generating",
             "forward": "looking",
             "check": "checking against the model's own attention",
             "write": "writing the run",
@@ -52,15 +56,16 @@ class LayerProgress:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         (task,) = self._progress.tasks
-        task.total = total if stage == "forward" and total > 0 else None  # no number of steps: a bar in motion
-        self._progress.update(task.id, description=self._words.get(stage, stage), completed=done)
+        task.total = total if stage in STEPS and total > 0 else None  # no number of steps: a bar in motion
+        self._progress.update(task.id, description=self._words.get(stage, stage), completed=done, unit=STEPS.get(stage))
 
 
 class _Steps(TextColumn):
-    """Layers done, where they are counted."""
+    """Layers or tokens done, where they are counted."""
 
     def __init__(self) -> None:
         super().__init__("")
 
     def render(self, task: Task) -> Text:
-        return Text("" if task.total is None else f"{task.completed:.0f}/{task.total:.0f} layers")
+        unit = task.fields.get("unit")
+        return Text("" if task.total is None else f"{task.completed:.0f}/{task.total:.0f} {unit}")

@@ -61,6 +61,15 @@ def read_pair(text: str | None) -> str | None:
     return content
 
 
+def read_target(text: str | None) -> str | None:
+    """The text for a decoder, held to the same rules."""
+    if text is None:
+        return None
+    content = _lines(text)
+    _check(content, "the text of --target")
+    return content
+
+
 def slug(text: str) -> str:
     """A short folder name from the first words of a text, in its own script: ``the-cat-sat-on-the-mat``."""
     words: list[str] = []

@@ -140,15 +140,30 @@ class Summary:
 
     def _text_line(self, width: int) -> Text:
         text = self.run.meta["text"]
-        tokens = self.run.tokens.num_rows
+        decoded, generated = text.get("target_tokens"), text.get("generated", 0)
+        tokens = self.run.tokens_of().num_rows - (0 if decoded else generated)
         count = f"{tokens:,} token{'' if tokens == 1 else 's'}"
         if text.get("truncated_from"):
             count += f" (of {text['truncated_from']:,}; cut)"
-        snippet = _cut(printable(self.run.text), max(width - 16, 20))
-        line = f"“{snippet}”"
-        if self.run.text_pair is not None:
-            line += f" + “{_cut(printable(self.run.text_pair), max(width - 16, 20))}”"
+        if generated:
+            count += f" + {generated:,} generated; the last one has read nothing yet"
+        elif decoded:
+            count += f" + {decoded:,} decoded; the last one has read nothing yet"
+        prompt, wrote = self._prompt_and_answer()
+        pieces = [prompt, *(piece for piece in (wrote,) if piece is not None)]
+        line = (" → " if generated or decoded else " + ").join(
+            f"“{_cut(printable(piece), max(width - 16, 20))}”" for piece in pieces
+        )
         return Text(f"{line} · {count}")
+
+    def _prompt_and_answer(self) -> tuple[str, str | None]:
+        """The text that was given, and what follows it: the second of a pair, or what a model wrote."""
+        tokens = self.run.tokens_of()
+        if self.run.text_pair is None and "generated" in tokens.column_names:
+            starts = zip(tokens.column("start").to_pylist(), tokens.column("generated").to_pylist(), strict=True)
+            first = next((start for start, wrote in starts if wrote and start >= 0), len(self.run.text))
+            return self.run.text[:first], self.run.text[first:]
+        return self.run.text, self.run.text_pair
 
     def _model_line(self) -> Text:
         model = self.run.meta["model"]
@@ -186,7 +201,7 @@ class Summary:
             f"budget {_scientific(check.get('budget'))}, largest in head {part}{check.get('layer')}.{check.get('head')}"
         )
         rows = check.get("rows") or 0
-        if rows < self.run.tokens.num_rows:
+        if rows < max(info.query_len for info in self.run.layers):
             where += f", over the first {rows:,} tokens"
         error = _scientific(check.get("max_abs_error"))
         if check.get("passed"):
@@ -215,7 +230,7 @@ class Summary:
         table.add_column(max_width=room, no_wrap=True, overflow="ellipsis")
         table.add_column(no_wrap=True)
         table.add_column(style=_HEAD, no_wrap=True)
-        times = Counter(self.run.tokens.column("text").to_pylist())
+        times = Counter(self.run.tokens_of().column("text").to_pylist())
         for pair in self.pairs:
             table.add_row(
                 _label(pair.query_text, pair.query, times[pair.query_text]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -39,19 +39,33 @@ class HeadMap:
         self.lengths = (info.query_len, info.key_len)
         self.first = (info.query_offset, info.key_offset)
         self.exact = self.values.shape == self.lengths
-        tokens = run.tokens
+        tokens = [run.tokens_of(sequence) for sequence in (info.query_sequence, info.key_sequence)]
         self._spans = [range(start, start + length) for start, length in zip(self.first, self.lengths, strict=True)]
-        self._named = not info.cross and all(s.start >= 0 and s.stop <= tokens.num_rows for s in self._spans)
-        self._special = tokens.column("special").to_pylist()
-        segment = tokens.column("segment").to_pylist()
-        self._borders = [
-            _changes([segment[position] for position in span]) if self._named else [] for span in self._spans
-        ]
+        self._named = all(s.stop <= side.num_rows for s, side in zip(self._spans, tokens, strict=True))
+        self._texts, self._special, self._borders = (
+            [self._of_axis(side.column(name).to_pylist(), axis) for axis, side in enumerate(tokens)]
+            for name in ("text", "special", "segment")
+        )
+        self._borders = [_changes(segment) for segment in self._borders]
         self._labels: list[list[str]] = [[], []]
 
+    def _of_axis(self, column: list[Any], axis: int) -> list[Any]:
+        """The entries of a token column along the rows (0) or the columns (1) of the map."""
+        return [column[position] for position in self._spans[axis]] if self._named else []
+
+    @property
+    def texts(self) -> list[str]:
+        """The tokens' own labels, of the rows and then of the columns."""
+        return [*self._texts[0], *self._texts[1]]
+
+    @property
+    def positions(self) -> list[int]:
+        """The positions of the tokens of `texts`."""
+        return [*self._spans[0], *self._spans[1]]
+
     def name_tokens(self, labels: list[str]) -> None:
-        """Give the map the labels of all tokens of the text."""
-        self._labels = [[labels[position] for position in span] for span in self._spans]
+        """Give the map labels that can be drawn, in the order of `texts`."""
+        self._labels = [labels[: self.lengths[0]], labels[self.lengths[0] :]]
 
     @property
     def reading(self) -> str:
@@ -137,7 +151,7 @@ class HeadMap:
         points = self._label_points()
         for axis, labels in enumerate(self._labels):
             for index, label in enumerate(labels):
-                color = style.muted if self._special[self._spans[axis][index]] else style.ink
+                color = style.muted if self._special[axis][index] else style.ink
                 place = (0, index + 0.5) if axis == 0 else (index + 0.5, 0)
                 axes.annotate(
                     label, place, xytext=(-4, 0) if axis == 0 else (0, 4), textcoords="offset points",

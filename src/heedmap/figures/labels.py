@@ -27,12 +27,16 @@ class Wording:
         return self.fonts.missing
 
 
-def wording(labels: list[str], title: str, *, widest: int = 14) -> Wording:
-    """Make labels and a title drawable; a label takes at most ``widest`` narrow letters' room."""
+def wording(labels: list[str], title: str, *, widest: int = 14, positions: list[int] | None = None) -> Wording:
+    """Make labels and a title drawable; a label takes at most ``widest`` narrow letters' room.
+
+    ``positions`` are the labels' tokens, where those are not simply counted from 0.
+    """
     clean = [shorten(_plain(label), widest) for label in labels]
     clean_title = " ".join(_plain(title).split())
     fonts = fonts_for([*clean, clean_title])
-    drawn = [label if fonts.can_draw(label) else f"#{position}" for position, label in enumerate(clean)]
+    numbers = range(len(clean)) if positions is None else positions
+    drawn = [label if fonts.can_draw(label) else f"#{number}" for number, label in zip(numbers, clean, strict=True)]
     shown = "".join(UNKNOWN if letter in fonts.missing else letter for letter in clean_title)
     if 3 * shown.count(UNKNOWN) > len(shown):
         shown = "a text in letters that no installed font has"

@@ -48,8 +48,8 @@ def overview(
     values = grid.head_values(run, statistic)
     part, layer, number = find_head(run, head) if head is not None else values.largest()
     head_map = headmap.HeadMap(run, part, layer, number)
-    labels: list[str] = run.tokens.column("text").to_pylist() if head_map.labelled else []
-    words = wording(labels, _title(run))
+    labels, positions = (head_map.texts, head_map.positions) if head_map.labelled else ([], [])
+    words = wording(labels, _title(run), positions=positions)
     if head_map.labelled:
         head_map.name_tokens(words.labels)
     if words.missing:
@@ -143,12 +143,20 @@ def _subtitle(run: Run, missing: frozenset[str]) -> str:
     heads = max((number for _, _, number in run.heads), default=0) + 1
     pieces = [
         str(run.meta["model"].get("name", "a model")),
-        _count(run.tokens.num_rows, "token"),
+        _tokens(run),
         f"{_count(len(layers), 'layer')} × {_count(heads, 'head')}",
     ]
     if missing:
         pieces.append("#n: token n, whose letters no installed font has")
     return "   ·   ".join(pieces)
+
+
+def _tokens(run: Run) -> str:
+    text = run.meta["text"]
+    pieces = _count(run.tokens_of().num_rows - (0 if "target_tokens" in text else text.get("generated", 0)), "token")
+    if "target_tokens" in text and not text.get("generated"):
+        pieces += f", {text['target_tokens']:,} decoded"
+    return pieces + (f", {text['generated']:,} generated" if text.get("generated") else "")
 
 
 def _count(number: int, noun: str) -> str:

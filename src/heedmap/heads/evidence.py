@@ -33,7 +33,7 @@ def type_heads(run: Run) -> Typing:
     scores = head_scores(run)
     values = {name: scores[name] for name in _SHARES if name in scores}
     why: dict[str, str] = {}
-    tokens = run.tokens.num_rows
+    tokens = run.tokens_of().num_rows
     most = math.log(max(tokens, 1))
     if tokens > SHORT:
         why["broad"] = f"entropies compare in texts of at most {SHORT} tokens; this one has {tokens:,}"
@@ -56,7 +56,7 @@ def _by_key(run: Run, values: dict[str, np.ndarray], why: dict[str, str]) -> lis
     if "received" not in run.meta["statistics"]:
         why["sink"] = why["punctuation"] = "the run lacks what keys receive; look with --statistics default"
         return None
-    columns = [run.tokens.column(name).to_pylist() for name in ("special", "segment", "start", "end")]
+    columns = [run.tokens_of().column(name).to_pylist() for name in ("special", "segment", "start", "end")]
     kinds = kinds_of(*columns, texts=[run.text, run.text_pair or ""])
     marks = np.flatnonzero(kinds["punctuation"])
     if not len(marks):
@@ -87,8 +87,10 @@ def _by_distance(run: Run, values: dict[str, np.ndarray], why: dict[str, str]) -
     if "distance_profile" not in run.meta["statistics"]:
         why["local"] = "the run lacks distances; look with --statistics default"
         return
-    if run.tokens.num_rows <= 4 * (2 * NEAR + 1):
-        why["local"] = f"in a text of {run.tokens.num_rows} tokens all are near; it takes over {4 * (2 * NEAR + 1)}"
+    if run.tokens_of().num_rows <= 4 * (2 * NEAR + 1):
+        why["local"] = (
+            f"in a text of {run.tokens_of().num_rows} tokens all are near; it takes over {4 * (2 * NEAR + 1)}"
+        )
         return
     values["local"] = np.full(len(run.heads), np.nan)
     rows = _rows(run)
@@ -138,7 +140,7 @@ def _by_copies(run: Run, values: dict[str, np.ndarray], why: dict[str, str]) -> 
         elif name in measured:
             column = run.table("head", columns=[name]).column(name)
             values[name] = column.to_numpy(zero_copy_only=False).astype(np.float64)
-        elif run.tokens.num_rows <= LONGEST and all(info.inputs for info in run.layers):
+        elif run.tokens_of().num_rows <= LONGEST and all(info.inputs for info in run.layers):
             values[name] = _copies(run, after)
         else:
             why[name] = f"not measured; look with --statistics default,{','.join(_COPIES)}"
@@ -156,7 +158,7 @@ def _rows_with_copy(run: Run, after: int) -> int:
     """Tokens that have an earlier copy at least `after` + 1 places back."""
     first: dict[int, int] = {}
     rows = 0
-    for position, token in enumerate(run.tokens.column("id").to_pylist()):
+    for position, token in enumerate(run.tokens_of().column("id").to_pylist()):
         rows += token in first and first[token] + after < position
         first.setdefault(token, position)
     return rows
@@ -164,7 +166,7 @@ def _rows_with_copy(run: Run, after: int) -> int:
 
 def _copies(run: Run, after: int) -> np.ndarray:
     """Mean weight on copies (or what followed them) from the exact weights; NaN where the formula is not described."""
-    matches = _matches(run.tokens.column("id").to_numpy(), after)
+    matches = _matches(run.tokens_of().column("id").to_numpy(), after)
     found = np.full(len(run.heads), np.nan)
     for index, (part, layer, head) in enumerate(run.heads):
         info = run.layer(layer, part)

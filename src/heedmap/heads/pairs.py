@@ -36,7 +36,7 @@ def strongest_pairs(run: Run, top: int = 8) -> list[Pair]:
     1), pieces of the same word, and in causal layers the first token, where heads with nothing to say look. Empty for
     texts of more than 128 tokens and for runs that hold neither a map with a cell per token nor their inputs.
     """
-    tokens = run.tokens
+    tokens = run.tokens_of()
     labels: list[str] = tokens.column("text").to_pylist()
     if len(labels) > LONGEST:
         return []

@@ -57,7 +57,7 @@ def head_scores(run: Run) -> dict[str, np.ndarray]:
     the run lacks the statistic it comes from. Definitions follow Clark et al. 2019, section 3.
     """
     scores = {kind: np.full(len(run.heads), np.nan) for kind in POSITIONAL}
-    special = set(np.flatnonzero(run.tokens.column("special").to_numpy(zero_copy_only=False)).tolist())
+    special = set(np.flatnonzero(run.tokens_of().column("special").to_numpy(zero_copy_only=False)).tolist())
     has_distance, has_key = _has(run, "distance", "distance_profile"), _has(run, "key", "received")
     for index, (info, head) in enumerate(_heads(run)):
         causal = False

@@ -105,6 +105,25 @@ class Run:
 
         return self._reading(lambda: read_tokens(self._file(TOKENS)))
 
+    def tokens_of(self, sequence: str = "text") -> pa.Table:
+        """The tokens of one sequence, in the order of their positions; a layer names its own (`LayerInfo`).
+
+        A run has several where a decoder reads another text than its encoder: "text" and "target".
+
+        Raises:
+            InputError: no such sequence in this run.
+        """
+        tokens = self.tokens
+        if "sequence" not in tokens.column_names:
+            names, found = ["text"], tokens
+        else:
+            column = tokens.column("sequence").to_pylist()
+            names = list(dict.fromkeys(column))
+            found = tokens.filter([name == sequence for name in column])
+        if sequence not in names:
+            raise InputError("run.tokens_of", expected=f"a sequence among {', '.join(names)}", got=repr(sequence))
+        return found
+
     @property
     def heads(self) -> list[tuple[str, int, int]]:
         """Every measured head as (part, layer, head)."""

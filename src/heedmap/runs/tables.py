@@ -46,6 +46,7 @@ class TableWriter:
             return
         arrays = {name: _column(self._table, name, values) for name, values in columns.items()}
         self._widen({name: array.type for name, array in arrays.items()})
+        arrays = {name: _filled(array, self._schema.field(name).type) for name, array in arrays.items()}
         arrays |= {
             "part": pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [part]),
             "layer": pa.array(np.full(rows, layer, np.int32)),
@@ -61,14 +62,16 @@ class TableWriter:
         self.groups += 1
 
     def _widen(self, types: Mapping[str, pa.DataType]) -> None:
-        """Add columns to the schema; row groups that are written already are copied with nulls in them."""
+        """Add columns to the schema, and places to its lists; row groups that are written already are copied, with
+        nulls in new columns, and −1 or NaN in new places."""
         coordinate = COORDINATES[self._table]
-        new = [
-            pa.field(name, kind, name != coordinate) for name, kind in types.items() if name not in self._schema.names
-        ]
-        if not new:
+        have = {field.name: field for field in self._schema}
+        longer = {name: pa.field(name, kind) for name, kind in types.items() if name in have and
+                  _places(kind) > _places(have[name].type)}  # fmt: skip
+        new = [pa.field(name, kind, name != coordinate) for name, kind in types.items() if name not in have]
+        if not new and not longer:
             return
-        self._schema = pa.schema([*self._schema, *new])
+        self._schema = pa.schema([*(longer.get(field.name, field) for field in self._schema), *new])
         if self._writer is None:
             return
         self.close()
@@ -76,8 +79,11 @@ class TableWriter:
         with pq.ParquetFile(earlier, read_dictionary=["part"]) as file:
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group)
-                missing = [pa.nulls(table.num_rows, field.type) for field in new]
-                self._write(pa.table([*table.columns, *missing], schema=self._schema))
+                old = {
+                    name: _filled(table.column(name).combine_chunks(), self._schema.field(name).type) for name in have
+                }
+                missing = {field.name: pa.nulls(table.num_rows, field.type) for field in new}
+                self._write(pa.table(old | missing, schema=self._schema))
         earlier.unlink()
 
     def close(self) -> None:
@@ -134,6 +140,21 @@ def _column(table: str, name: str, values: Array) -> pa.Array:
     if numbers.ndim == 2:
         return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), numbers.shape[1])
     raise MalformedError(f"at most one value or one list a row in column {name}", f"{list(values.shape)}")
+
+
+def _places(kind: pa.DataType) -> int:
+    """Places of a list of fixed length, 0 for single values."""
+    return kind.list_size if pa.types.is_fixed_size_list(kind) else 0
+
+
+def _filled(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Lists of fixed length with more places at their end: −1 for integers, NaN for other numbers."""
+    if not 0 < _places(array.type) < _places(kind) or array.null_count:
+        return array if array.type == kind or not array.null_count else pa.nulls(len(array), kind)
+    numbers = array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), -1)
+    wide = np.full((len(array), _places(kind)), -1 if numbers.dtype.kind == "i" else np.nan, dtype=numbers.dtype)
+    wide[:, : numbers.shape[1]] = numbers
+    return pa.FixedSizeListArray.from_arrays(pa.array(wide.reshape(-1)), _places(kind))
 
 
 def token_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
