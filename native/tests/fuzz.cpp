@@ -69,7 +69,8 @@ struct Results {
 struct Problem {
   Call call;
   Strip strip;
-  std::vector<float> sinks, scores;
+  std::vector<float> sinks, scores, query, keys, values;  // query and the rest are empty where scores are given
+  Index head_dim = 0, key_heads = 1, value_dim = 0;
   std::vector<std::vector<std::uint8_t>> masks;
   std::vector<Segment> segments;
   std::vector<std::uint8_t> valid;
@@ -149,6 +150,67 @@ Problem make_problem(Random& random) {
   return problem;
 }
 
+// Scores from random queries and keys instead.
+void make_product(Random& random, Problem& problem) {
+  const Call& call = problem.call;
+  const Strip& strip = problem.strip;
+  problem.head_dim = pick(random, 1, 70);
+  problem.key_heads = call.heads % 2 == 0 && coin(random) ? call.heads / 2 : call.heads;
+  problem.value_dim = pick(random, 1, 70);
+  std::normal_distribution<float> normal(0, 1);
+  problem.query.resize(static_cast<std::size_t>(strip.heads * strip.rows * problem.head_dim));
+  problem.keys.resize(static_cast<std::size_t>(problem.key_heads * call.key_len * problem.head_dim));
+  problem.values.resize(static_cast<std::size_t>(problem.key_heads * call.key_len * problem.value_dim));
+  for (float& x : problem.query) x = normal(random) / std::sqrt(static_cast<float>(problem.head_dim));
+  for (float& x : problem.keys) x = normal(random);
+  for (float& x : problem.values) x = normal(random);
+  const Index group = call.heads / problem.key_heads;
+  for (Index h = 0; h < strip.heads; ++h) {
+    for (Index r = 0; r < strip.rows; ++r) {
+      for (Index k = 0; k < strip.keys; ++k) {
+        const Index key = (strip.head_start + h) / group * call.key_len + strip.key_start + k;
+        double sum = 0;
+        for (Index p = 0; p < problem.head_dim; ++p) {
+          sum += static_cast<double>(problem.query[static_cast<std::size_t>((h * strip.rows + r) * problem.head_dim + p)]) *
+                 static_cast<double>(problem.keys[static_cast<std::size_t>(key * problem.head_dim + p)]);
+        }
+        problem.scores[static_cast<std::size_t>(problem.offset + h * strip.head_stride + r * strip.row_stride + k)] =
+            static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+// [key_heads, panels, head_dim, PANEL]
+std::vector<float> pack_keys(const Problem& problem) {
+  const Index panels = (problem.call.key_len + PANEL - 1) / PANEL;
+  std::vector<float> packed(static_cast<std::size_t>(problem.key_heads * panels * problem.head_dim * PANEL));
+  for (Index h = 0; h < problem.key_heads; ++h) {
+    for (Index k = 0; k < problem.call.key_len; ++k) {
+      for (Index p = 0; p < problem.head_dim; ++p) {
+        packed[static_cast<std::size_t>(((h * panels + k / PANEL) * problem.head_dim + p) * PANEL + k % PANEL)] =
+            problem.keys[static_cast<std::size_t>((h * problem.call.key_len + k) * problem.head_dim + p)];
+      }
+    }
+  }
+  return packed;
+}
+
+// [key_heads, blocks, key_len, PANEL]
+std::vector<float> pack_values(const Problem& problem) {
+  const Index blocks = (problem.value_dim + PANEL - 1) / PANEL, keys = problem.call.key_len;
+  std::vector<float> packed(static_cast<std::size_t>(problem.key_heads * blocks * keys * PANEL));
+  for (Index h = 0; h < problem.key_heads; ++h) {
+    for (Index k = 0; k < keys; ++k) {
+      for (Index c = 0; c < problem.value_dim; ++c) {
+        packed[static_cast<std::size_t>(((h * blocks + c / PANEL) * keys + k) * PANEL + c % PANEL)] =
+            problem.values[static_cast<std::size_t>((h * keys + k) * problem.value_dim + c)];
+      }
+    }
+  }
+  return packed;
+}
+
 struct Near {
   const char* level;
   unsigned seed;
@@ -172,7 +234,8 @@ double score_of(const Problem& problem, Index head, Index row, Index key) {
   return cap != 0 ? cap * std::tanh(score / cap) : score;
 }
 
-void compare(const Problem& problem, const Results& found, const std::vector<float>& weights, const Near& near) {
+void compare(const Problem& problem, const Results& found, const std::vector<float>& weights,
+             const std::vector<float>& output, const Near& near) {
   const Call& call = problem.call;
   const Strip& strip = problem.strip;
   Results expected(call);
@@ -196,6 +259,15 @@ void compare(const Problem& problem, const Results& found, const std::vector<flo
         w[k] = l > 0 ? w[k] / l : 0;
         const auto weight_at = static_cast<std::size_t>((head * strip.rows + row)) * keys + k;
         if (!weights.empty()) near.check("weight", weights[weight_at], w[k], 1);
+      }
+      for (Index c = 0; !output.empty() && c < problem.value_dim; ++c) {
+        const Index key_head = (strip.head_start + head) / (call.heads / problem.key_heads);
+        double sum = 0;
+        for (std::size_t k = 0; k < keys; ++k) {
+          const Index key = key_head * call.key_len + strip.key_start + static_cast<Index>(k);
+          sum += w[k] * static_cast<double>(problem.values[static_cast<std::size_t>(key * problem.value_dim + c)]);
+        }
+        near.check("output", output[static_cast<std::size_t>((head * strip.rows + row) * problem.value_dim + c)], sum, 1, 2e-5);
       }
       if (!problem.valid.empty() && !problem.valid[static_cast<std::size_t>(row)]) {
         if (found.entropy[at] != -1.0f) fail("a row that does not count", found.entropy[at], -1, near.level, near.seed);
@@ -254,7 +326,8 @@ void check_same(const std::vector<T>& left, const std::vector<T>& right, const c
 
 void run_one(unsigned seed) {
   Random random(seed);
-  const Problem problem = make_problem(random);
+  Problem problem = make_problem(random);
+  if (coin(random, 4)) make_product(random, problem);
   const bool keep = coin(random, 3), odd_team = coin(random, 8);
   for (const Level* level : levels()) {
     std::vector<Results> both;
@@ -278,6 +351,26 @@ void run_one(unsigned seed) {
       strip.row_sum = terms.data() + 2 * lines;
       strip.scale = terms.data() + 3 * lines;
       strip.top = top.data();
+      std::vector<float> packed_keys, packed_values, output;
+      if (level->products && !problem.query.empty()) {
+        packed_keys = pack_keys(problem);
+        packed_values = pack_values(problem);
+        output.resize(lines * static_cast<std::size_t>(problem.value_dim));
+        if (!keep) strip.scores = nullptr;
+        strip.query = problem.query.data();
+        strip.query_row_stride = problem.head_dim;
+        strip.query_head_stride = strip.rows * problem.head_dim;
+        strip.head_dim = problem.head_dim;
+        strip.group = call.heads / problem.key_heads;
+        strip.key_len = call.key_len;
+        strip.panels = (call.key_len + PANEL - 1) / PANEL;
+        strip.packed_keys = packed_keys.data();
+        strip.packed_values = packed_values.data();
+        strip.value_dim = problem.value_dim;
+        strip.output = output.data();
+        strip.output_row_stride = problem.value_dim;
+        strip.output_head_stride = strip.rows * problem.value_dim;
+      }
       if (keep) {
         weights.resize(lines * static_cast<std::size_t>(strip.keys));
         strip.weights = weights.data();
@@ -287,7 +380,7 @@ void run_one(unsigned seed) {
       Workspace room;
       const Spoiled spoiled = pass(*level, call, strip, Team(0), threads, room);
       if (spoiled.found) fail("finite scores refused", 0, 0, level->name, seed);
-      compare(problem, both.back(), weights, {level->name, seed});
+      compare(problem, both.back(), weights, output, {level->name, seed});
     }
     check_same(both[0].received, both[1].received, level->name, seed);
     check_same(both[0].distance_profile, both[1].distance_profile, level->name, seed);

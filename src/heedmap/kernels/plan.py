@@ -51,27 +51,31 @@ class Block:
     cell_rows: int
 
 
-FEWEST_ROWS = 32
-"""Rows of a strip without tables, however long they are."""
+MOST_ROWS = 256
+UNIT_ROWS = 32
+"""Rows for which a strip without tables keeps sums of its own."""
 
 
 def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
     """The strips of a task, of which `tables` numbers are held for each score.
 
     Rows are cut by the lengths alone, so that what a row gives does not depend on what else is in the batch; heads
-    share a strip where there is room. Where no scores are `held` but only sums for every 32 rows, many heads do.
+    share a strip where there is room. Where no scores are `held` but sums for every 32 rows, many heads do, and
+    rows that are too long for a table of 32 of them come in strips of 256.
     """
     inputs = task.inputs
     itemsize = inputs.compute_dtype.itemsize
     elements = max(1, min(task.strip_bytes // (tables * itemsize), BEST_ELEMENTS))
-    rows = max(1 if held else FEWEST_ROWS, min(256, elements // inputs.key_len))
+    rows = max(1, min(MOST_ROWS, elements // inputs.key_len))
+    if not held and rows < UNIT_ROWS:
+        rows = MOST_ROWS
     for batch in range(inputs.batch):
         for start, stop, height in task.grid.rows.blocks(*task.rows, rows):
             bounds = _bounds(inputs, batch, start, stop)
             if held:
                 heads = _heads_together(inputs, elements // max(1, (stop - start) * inputs.key_len))
             else:
-                sums = 2 * inputs.key_len * -(-(stop - start) // FEWEST_ROWS)
+                sums = 2 * inputs.key_len * -(-(stop - start) // UNIT_ROWS)
                 heads = max(1, task.strip_bytes // (2 * itemsize * sums))
             for head in range(0, inputs.query_heads, heads):
                 yield Block(
