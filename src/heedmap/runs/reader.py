@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from heedmap.runs.tables import TableReader
+    from heedmap.runs.words import Words
 
 Array = np.ndarray[Any, Any]
 Result = TypeVar("Result")
@@ -68,6 +69,7 @@ class Run:
         self._tensors = contents.tensors
         self._files = contents.files
         self._readers: dict[str, TableReader] = {}
+        self._words: dict[str, Words] = {}
         self._identity = _identity(path)
 
     def __repr__(self) -> str:
@@ -170,12 +172,15 @@ class Run:
         head: int | None = None,
         part: str | None = None,
         columns: Sequence[str] | None = None,
+        level: str = "token",
     ) -> pa.Table:
         """One table as Arrow: "head", "query", "key" or "distance" (`docs/format.md` lists their columns).
 
         Args:
             layer, head, part: only these; only their row groups are read from the disk.
             columns: only these columns.
+            level: "word" for the query and the key table with one row a word (`words_of` numbers them), and the columns
+                that have a meaning there: those of rows averaged, those of keys summed.
 
         Raises:
             InputError: no such table, layer, head, part or column in this run.
@@ -195,6 +200,10 @@ class Run:
             part = info.part
             if head is not None:
                 self._head(layer, head, part)
+        if level != "token":
+            from heedmap.runs.words import word_table
+
+            return word_table(self, level, name, part, layer, head, columns)
         reader = self._reader(name)
         return self._reading(lambda: reader.read(part, layer, head, columns))
 
@@ -228,7 +237,14 @@ class Run:
         return np.array(array[0 if array.shape[0] == 1 else index])
 
     def weights(
-        self, layer: int, head: int, queries: Positions = None, keys: Positions = None, *, part: str | None = None
+        self,
+        layer: int,
+        head: int,
+        queries: Positions = None,
+        keys: Positions = None,
+        *,
+        part: str | None = None,
+        level: str = "token",
     ) -> Array:
         """Exact attention weights of any window of one head, as the model used them.
 
@@ -241,6 +257,8 @@ class Run:
             queries, keys: text positions: an integer, a slice, a range, a list or array of integers (negative ones
                 count from the end), or an array of booleans; None means all.
             part: "self", "cross" …; may be left out where there is no doubt.
+            level: "word" for weights between words (`words_of` numbers them, and `queries` and `keys` are such
+                numbers): columns of a word summed, rows averaged (Clark et al. 2019).
 
         Returns:
             float32 `[queries, keys]`, computed in float64. 0 where the mask hides the key, and in rows that may attend
@@ -251,7 +269,19 @@ class Run:
             RunError: the run was written without its inputs.
             UnsupportedError: the formula has a term or a mask that the run could not describe.
         """
-        return self._window(layer, head, queries, keys, part, "weights")
+        if level == "token":
+            return self._window(layer, head, queries, keys, part, "weights")
+        from heedmap.runs.words import word_weights
+
+        return word_weights(self, level, layer, head, queries, keys, part)
+
+    def words_of(self, sequence: str = "text") -> Words:
+        """The words of one sequence: `.table` has one row a word, `.of_token` says which word each token belongs to."""
+        if sequence not in self._words:
+            from heedmap.runs.words import Words
+
+            self._words[sequence] = Words(self.tokens_of(sequence), (self.text, self.text_pair or ""))
+        return self._words[sequence]
 
     def scores(
         self, layer: int, head: int, queries: Positions = None, keys: Positions = None, *, part: str | None = None
