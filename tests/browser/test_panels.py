@@ -233,3 +233,38 @@ def test_runs_of_different_texts_are_not_compared(
     other = made.make_run(tmp_path / "other", made.uniform(12)[None, None])
     page = open_page(f"{serve(cat, other)}#centre=compare&otherRun=1")
     page.wait_for_selector("text=runs of different texts")
+
+
+def test_values_are_measured_by_length_where_the_run_has_them(
+    open_page: Callable[..., Page],
+    saved: Callable[..., bytes],
+    serve: Callable[..., str],
+    minilm_folder: Any,
+    tmp_path: Any,
+) -> None:
+    import torch
+
+    from heedmap.capture.look import look
+    from heedmap.capture.models import resolve
+
+    run = look(
+        "The cat sat on the mat",
+        str(minilm_folder),
+        out=tmp_path / "values",
+        statistics=["default", "value_received"],
+    )
+    page = open_page(f"{serve(run)}#head=self.2.3&query=3")
+    page.wait_for_selector("text=‖value‖")
+    page.wait_for_selector(".ranked tbody tr")
+    columns, rows = table(saved(page, "query", "Table (CSV)"))
+    assert columns[-2:] == ["value_norm", "weight_times_norm"]
+    loaded = resolve(str(minilm_folder))
+    with torch.no_grad():
+        hidden = loaded.model(
+            **loaded.tokenizer(run.text, return_tensors="pt"), output_hidden_states=True
+        ).hidden_states[2]
+        attention = loaded.model.encoder.layer[2].attention.self
+        norms = attention.value(hidden)[0].view(-1, 12, 32)[:, 3].norm(dim=-1).numpy()
+    for row in rows:
+        assert float(row[6]) == pytest.approx(norms[int(row[1])], rel=1e-4)
+        assert float(row[7]) == pytest.approx(norms[int(row[1])] * float(row[5]), rel=1e-4)

@@ -11,9 +11,11 @@ import contextlib
 import hmac
 import re
 import secrets
+import sys
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from heedmap.errors import HeedmapError, StorageError
@@ -78,6 +80,11 @@ class ViewServer(ThreadingHTTPServer):
             ) from error
         for files in self.files:
             files.prepare()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that went away in the middle of an answer; anything else is a defect."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
     @property
     def port(self) -> int:

@@ -72,7 +72,8 @@ export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compac
     const top = Math.max(0, y0)
     const width = Math.min(plot.width, Math.max(x1, x0 + 1.5)) - left
     const height = Math.min(plot.height, Math.max(y1, y0 + 1.5)) - top
-    return width > 0 && height > 0 ? <rect class={kind} x={left} y={top} width={width} height={height} /> : null
+    const thin = kind !== 'cursor' && Math.min(x1 - x0, y1 - y0) < 3 ? ' thin' : ''
+    return width > 0 && height > 0 ? <rect class={kind + thin} x={left} y={top} width={width} height={height} /> : null
   }
   const clip = compact ? 9 : 13
   const cut = (text: string) => ([...text].length > clip ? `${[...text].slice(0, clip - 1).join('')}…` : text)

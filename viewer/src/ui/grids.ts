@@ -85,10 +85,12 @@ export function useGrids(
         outKeys,
         pool,
       }
+      const asked = performance.now()
       job = run.remote.window<Grid>(spec)
       job.done.then(
         (grid) => {
           job = null
+          performance.measure('heedmap window', { start: asked, detail: `${queries} × ${keys}` })
           setBusy(false)
           setDetail({ head, pool, grid: { ...window, rows: grid.rows, keys: grid.keys, values: grid.values } })
         },

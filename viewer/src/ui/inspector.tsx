@@ -11,6 +11,13 @@ import { niceTicks } from './scatter'
 
 const SHOWN = 40
 
+/** ‖v‖ of every key, from what it gave by weight and by length: Σ w‖v‖ / Σ w. Absent where the run did not measure it. */
+export function valueNorms(keys: Columns | null): Float64Array | null {
+  const given = keys?.value_received as Float64Array | undefined
+  const received = keys?.received as Float64Array | undefined
+  return given && received ? given.map((length, i) => (received[i] > 0 ? length / received[i] : NaN)) : null
+}
+
 export function Inspector() {
   const { hover } = useShared()
   const { run, id, layer } = useCurrent()!
@@ -21,7 +28,7 @@ export function Inspector() {
   const head = [run, id.part, id.layer, id.head] as const
   const row = useAsync<RowOf>(() => (query === null ? null : run.remote.call('row', id, query)), [...head, query])
   const keys = useAsync<Columns | null>(() => run.remote.call('columns', 'key', id), [...head])
-  const norms = keys.value?.value_norm as Float64Array | undefined
+  const norms = useMemo(() => valueNorms(keys.value), [keys.value])
   const ranked = useMemo(() => {
     if (!row.value) return []
     const { weights } = row.value
@@ -93,6 +100,9 @@ export function Inspector() {
             <p class="quiet">
               {(ranked.length - SHOWN).toLocaleString('en')} more keys share {number(rest)}; the CSV holds all.
             </p>
+          )}
+          {!norms && !keys.loading && (
+            <p class="quiet">For the lengths of the values, look with --statistics default,value_received.</p>
           )}
           {row.value && ranked.length === 0 && <p class="quiet">This query may attend to nothing.</p>}
           {row.error && <Note>{row.error}</Note>}

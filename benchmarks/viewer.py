@@ -1,0 +1,103 @@
+"""The viewer in headless Chromium: its first picture, and exact windows of 512×512 weights, for one run or several.
+
+    python benchmarks/viewer.py runs/cat runs/alice8192
+
+Server and browser share this machine; Chromium draws in software. A first picture counts from the click on the address
+to the first frame with the heads and a map; a window from the question to the numbers, in the page's worker, the first
+time (query and key are read) and again (they are there).
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import threading
+from typing import Any
+
+import harness
+from playwright.sync_api import sync_playwright
+
+from heedmap.runs.reader import Run, open_run
+from heedmap.view.server import ViewServer
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+]
+FIRST = "() => performance.getEntriesByName('heedmap first picture')[0]?.startTime"
+WINDOWS = "() => performance.getEntriesByName('heedmap window').map(entry => entry.duration)"
+SIDE = 512
+
+
+def first_picture(browser: Any, url: str) -> float:
+    """Milliseconds in a fresh browser profile."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860})
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector(".matrix canvas")
+    while (found := page.evaluate(FIRST)) is None:
+        page.wait_for_timeout(20)
+    context.close()
+    return found
+
+
+def windows(browser: Any, url: str, run: Run, rounds: int) -> tuple[float, float]:
+    """Milliseconds of the first exact window of a head, and the median of further ones of the same head."""
+    part, layer, head = run.heads[len(run.heads) // 2]
+    info = run.layer(layer, part)
+    side = min(SIDE, info.query_len)
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+
+    def show(at: int) -> None:
+        page.evaluate("link => { location.hash = link }", f"head={part}.{layer}.{head}&view={at}_{at + side}_0_{side}")
+        page.wait_for_timeout(50)
+        page.wait_for_selector(".status[data-exact=true][data-busy=false]")
+        page.wait_for_timeout(400)
+
+    page.goto(url)
+    page.wait_for_selector(".status")
+    page.wait_for_timeout(1500)
+    before = len(page.evaluate(WINDOWS))
+    for turn in range(rounds + 1):
+        show(turn * max(1, (info.query_len - side) // (rounds + 1)))
+    times = page.evaluate(WINDOWS)[before:]
+    page.close()
+    return times[0], statistics.median(times[1:]) if times[1:] else times[0]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("runs", nargs="+")
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
+    given = options.parse_args()
+    harness.refuse_if_busy()
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    document: dict[str, dict[str, float]] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        for path in given.runs:
+            run = open_run(path)
+            server = ViewServer([run])
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            pictures = [first_picture(browser, server.url) for _ in range(given.rounds)]
+            cold, warm = windows(browser, server.url, run, given.rounds)
+            document[run.path.name] = {
+                "tokens": run.tokens.num_rows,
+                "heads": len(run.heads),
+                "first_picture_ms": statistics.median(pictures),
+                "first_picture_most_ms": max(pictures),
+                "window_first_ms": cold,
+                "window_again_ms": warm,
+            }
+            print(run.path.name, document[run.path.name])
+            server.shutdown()
+        browser.close()
+    harness.finish({"benchmark": "viewer", "runs": document})
+
+
+if __name__ == "__main__":
+    main()
