@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from heedmap.attention.inputs import AttentionInputs
 from heedmap.attention.masks import Mask
 from heedmap.errors import InputError, UnsupportedError
 from heedmap.kernels import native, strips
+from heedmap.kernels.autograd import StripAttention
 from heedmap.kernels.plan import Swept, Task
 from heedmap.measurements import DIMENSIONS, Measurements, Quantity, Ratio
 from heedmap.statistics.base import Grid, Statistic
@@ -126,15 +128,14 @@ def attend(
     Args:
         value: `[batch, key_heads, key_len, value_dim]`.
 
+    Gradients flow to query, key, value and sinks, once, in memory linear in length; a bias in the mask gets none.
+
     Raises:
-        UnsupportedError: gradients are asked for, which this sweep does not carry.
+        UnsupportedError: a mask tensor that requires a gradient.
     """
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value)):
+    if torch.is_grad_enabled() and isinstance(mask, Tensor) and mask.requires_grad:
         raise UnsupportedError(
-            "attend",
-            expected="inputs that need no gradient",
-            got="requires_grad=True",
-            do="call it under torch.no_grad(), or compute the output yourself and measure query.detach()",
+            "attend", expected="a mask that needs no gradient", got="requires_grad=True", do="give mask.detach()"
         )
     inputs = AttentionInputs(
         query,
@@ -152,9 +153,18 @@ def attend(
         spans=spans,
         classes=classes,
     )
-    found = sweep(inputs, statistics, kernel, strip_bytes=strip_bytes, map_size=map_size, top=top)
-    assert found.output is not None
-    return Attended(found.output, found.measurements)
+    prepared = _prepared(inputs, statistics, kernel, None, strip_bytes, map_size, top)
+    found: list[Measurements] = []
+
+    def run() -> Tensor:
+        swept = prepared.run()
+        found.append(swept.measurements)
+        assert swept.output is not None
+        return swept.output
+
+    logits = sinks if isinstance(sinks, Tensor) else None
+    output = StripAttention.apply(query, key, value, logits, prepared.task, run)
+    return Attended(output, found[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +185,32 @@ def sweep(
     map_size: int = MAP_SIZE,
     top: int = TOP,
 ) -> Found:
-    """`measure` and `attend` for inputs that are already checked."""
+    """`measure` and `attend` for inputs that are already checked; no gradients."""
+    return _prepared(inputs, statistics, kernel, rows, strip_bytes, map_size, top).run()
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A sweep about to run: the task, the kernel, and the ratios among its results."""
+
+    task: Task
+    kernel: ModuleType
+    ratios: Mapping[str, Ratio]
+
+    def run(self) -> Found:
+        swept = self.kernel.sweep(self.task)
+        return Found(swept.output, _measurements(self.task, swept, self.ratios, self.kernel.NAME))
+
+
+def _prepared(
+    inputs: AttentionInputs,
+    statistics: str | Iterable[str],
+    kernel: str,
+    rows: tuple[int, int] | None,
+    strip_bytes: int,
+    map_size: int,
+    top: int,
+) -> _Prepared:
     start, stop = (0, inputs.query_len) if rows is None else rows
     if not 0 <= start < stop <= inputs.query_len:
         raise InputError("measure", expected=f"rows within 0 to {inputs.query_len}", got=f"{rows}")
@@ -183,13 +218,11 @@ def sweep(
         if not isinstance(number, int) or number < 1:
             raise InputError("measure", expected=f"{name} of 1 or more", got=f"{number!r}")
     chosen, ratios = choose(statistics, inputs)
-    runner = _kernel(kernel, inputs, chosen)
     task = Task(inputs, chosen, Grid.of(inputs, map_size, top), (start, stop), strip_bytes, with_output=rows is None)
-    swept = runner.sweep(task)
-    return Found(swept.output, _measurements(task, swept, ratios, runner.NAME))
+    return _Prepared(task, _kernel(kernel, inputs, chosen), ratios)
 
 
-def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...]):
+def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...]) -> ModuleType:
     if name == "auto":
         return next(kernel for kernel in KERNELS if kernel.unsupported(inputs, statistics) is None)
     for kernel in KERNELS:

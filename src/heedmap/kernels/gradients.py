@@ -2,7 +2,7 @@
 
     dV = Wᵀ dO;   dS = W ∘ (dO Vᵀ - rowsum(dO ∘ O));   dQ = scale · dS K;   dK = scale · dSᵀ Q
 
-Source: Dao et al. 2022, §B.2, with whole rows in place of tiles.
+Source: Dao et al. 2022, appendix B.2, with whole rows in place of tiles.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from heedmap.attention.inputs import AttentionInputs
-from heedmap.errors import UnsupportedError
 from heedmap.kernels.batch_item import BatchItem
 from heedmap.kernels.hiding import bias_of, doubtful_segments
 from heedmap.kernels.plan import Block, Task, blocks
 from heedmap.kernels.scores import key_heads, product
 
-TABLES = 4  # scores, weights, and two products of theirs
+TABLES = 4  # scores that become weights, the slope of the softcap, dO Vᵀ, and what a product may copy
 
 
 @dataclass(frozen=True)
@@ -33,17 +32,13 @@ class Gradients:
 
 
 @torch.no_grad()
-def gradients(task: Task, row_max: Tensor, row_sum: Tensor, output: Tensor, flowing: Tensor) -> Gradients:
+def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
     """Gradients of query, key, value and sinks.
 
     Args:
         task: the sweep whose output this is; its inputs hold values.
-        row_max, row_sum: m and l of every row, `[batch, query_heads, query_len]`, padding rows included.
         output: what the sweep gave, `[batch, query_heads, query_len, value_dim]`.
-        flowing: the gradient that reaches the output.
-
-    Raises:
-        UnsupportedError: values that are NaN or infinite.
+        flowing: the gradient that reaches the output, of the same shape.
     """
     inputs = task.inputs
     assert inputs.value is not None
@@ -57,48 +52,37 @@ def gradients(task: Task, row_max: Tensor, row_sum: Tensor, output: Tensor, flow
         item = BatchItem(inputs)
         for block in blocks(task, TABLES):
             item.enter(block.batch)
-            if item.spoiled_values is not None:
-                raise UnsupportedError(
-                    "attend", expected="finite values where gradients are asked for", got="NaN or infinity"
-                )
             assert item.value is not None
-            rows = (block.batch, slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop))
-            arriving = flowing[rows].to(dtype)
-            weights, slope = _weights(inputs, item, block, row_max[rows].to(dtype), row_sum[rows].to(dtype))
+            heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
             keys = slice(block.key_start, block.key_stop)
-            groups = key_heads(inputs, block.head_start, block.head_stop)
-            stacked = (groups.stop - groups.start, -1)
+            shared_heads = key_heads(inputs, block.head_start, block.head_stop)
+            groups = shared_heads.stop - shared_heads.start  # query heads of one key head are stacked, as in `product`
 
-            group_weights = weights.view(*stacked, weights.shape[-1])
-            group_arriving = arriving.reshape(*stacked, arriving.shape[-1])
-            grad_value[block.batch, groups, keys] += group_weights.transpose(1, 2) @ group_arriving
+            weights, sink, slope = _weights(inputs, item, block)
+            arriving = flowing[block.batch, heads, rows].to(dtype)
+            spread = (arriving * output[block.batch, heads, rows].to(dtype)).sum(-1, keepdim=True)
+            stacked_weights = weights.view(groups, -1, weights.shape[-1])
+            stacked_arriving = arriving.reshape(groups, -1, arriving.shape[-1])
+            grad_value[block.batch, shared_heads, keys] += stacked_weights.transpose(1, 2) @ stacked_arriving
+            if grad_sinks is not None and sink is not None:
+                grad_sinks[heads] -= (sink * spread[..., 0]).sum(-1)
 
-            shared = (arriving * output[rows].to(dtype)).sum(-1, keepdim=True)
-            back = (group_arriving @ item.value[groups, keys].transpose(1, 2)).view(weights.shape)
-            if grad_sinks is not None and inputs.sinks is not None:
-                logits = inputs.sinks[rows[1], None]
-                share = (logits - row_max[rows]).exp() / row_sum[rows]
-                grad_sinks[rows[1]] -= (share.nan_to_num(0) * shared[..., 0]).sum(-1)
-            grad_scores = back.sub_(shared).mul_(weights)
-            if slope is not None:
-                grad_scores.mul_(slope)
-            group_scores = grad_scores.view(*stacked, weights.shape[-1])
-            found = group_scores @ item.key[groups, keys]
-            grad_query[rows] = found.view(arriving.shape[0], arriving.shape[1], -1) * inputs.scale
-            group_query = item.query[rows[1:]].reshape(*stacked, inputs.head_dim)
-            grad_key[block.batch, groups, keys] += group_scores.transpose(1, 2) @ group_query
+            scores = stacked_arriving @ item.value[shared_heads, keys].transpose(1, 2)
+            scores = scores.view(weights.shape).sub_(spread).mul_(weights)
+            scores = scores if slope is None else scores.mul_(slope)
+            stacked = scores.view(groups, -1, weights.shape[-1])
+            seen = item.key[shared_heads, keys]
+            seen = seen.masked_fill(~torch.isfinite(seen), 0)  # hidden ones: 0 · NaN would reach every row
+            grad_query[block.batch, heads, rows] = (stacked @ seen).view(*arriving.shape[:2], -1) * inputs.scale
+            asked = item.query[heads, rows].reshape(groups, -1, inputs.head_dim)
+            grad_key[block.batch, shared_heads, keys] += stacked.transpose(1, 2) @ asked
     return Gradients(
-        grad_query.to(inputs.query.dtype),
-        grad_key.to(inputs.key.dtype),
-        grad_value.to(inputs.value.dtype),
-        grad_sinks,
+        grad_query.to(inputs.query.dtype), grad_key.to(inputs.key.dtype), grad_value.to(inputs.value.dtype), grad_sinks
     )
 
 
-def _weights(
-    inputs: AttentionInputs, item: BatchItem, block: Block, row_max: Tensor, row_sum: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """Weights of a strip `[heads, rows, keys]`, and the slope of the softcap at each score."""
+def _weights(inputs: AttentionInputs, item: BatchItem, block: Block) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Weights of a strip `[heads, rows, keys]`, the sink's `[heads, rows]`, and the slope of the softcap."""
     heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
     shape = (block.head_stop - block.head_start, block.row_stop - block.row_start, block.key_stop - block.key_start)
     scores = torch.empty(shape, dtype=inputs.compute_dtype, device=inputs.query.device)
@@ -106,8 +90,8 @@ def _weights(
     slope = None
     if inputs.softcap is not None:
         bent = scores.div_(inputs.softcap).tanh_()
-        slope = 1 - bent**2
-        scores = bent * inputs.softcap
+        slope = 1 - bent.square()
+        scores = bent.mul_(inputs.softcap)
     bias = bias_of(inputs, block)
     if bias is not None:
         scores.add_(bias)
@@ -116,7 +100,13 @@ def _weights(
         scores[..., span].masked_fill_(~segment.allowed, -torch.inf)
         if slope is not None:
             slope[..., span].masked_fill_(~segment.allowed, 0)
-    empty = row_sum == 0
-    base = row_max.masked_fill(row_max == -torch.inf, 0)
-    scores.sub_(base[..., None]).exp_()
-    return scores.mul_((1 / row_sum).masked_fill(empty, 0)[..., None]), slope
+    largest = scores.amax(-1)
+    logits = None if inputs.sinks is None else inputs.sinks[heads, None]
+    if logits is not None:
+        largest = torch.maximum(largest, logits)
+    largest = largest.masked_fill(largest == -torch.inf, 0)
+    weights = scores.sub_(largest[..., None]).exp_()
+    sink = None if logits is None else (logits - largest).exp()
+    total = weights.sum(-1) if sink is None else weights.sum(-1) + sink
+    share = torch.where(total == 0, 0, 1 / total)
+    return weights.mul_(share[..., None]), None if sink is None else sink * share, slope
