@@ -18,7 +18,7 @@ def product(query: Tensor, key: Tensor, block: Block, inputs: AttentionInputs, o
 
     Query heads that share a key head are stacked into one product, so that no key is repeated.
     """
-    keys = key[_key_heads(inputs, block.head_start, block.head_stop), block.key_start : block.key_stop]
+    keys = key[key_heads(inputs, block.head_start, block.head_stop), block.key_start : block.key_stop]
     groups = keys.shape[0]
     stacked = query.reshape(groups, -1, query.shape[-1])
     target = out.view(groups, -1, out.shape[-1])
@@ -35,14 +35,14 @@ def weighted_values(strip: Strip, value: Tensor | None, spoiled: Tensor | None) 
     no others: 0 · NaN would reach them all.
     """
     assert value is not None
-    values = value[_key_heads(strip.inputs, strip.head_start, strip.head_stop), strip.key_start : strip.key_stop]
+    values = value[key_heads(strip.inputs, strip.head_start, strip.head_stop), strip.key_start : strip.key_stop]
     groups = values.shape[0]
     stacked = strip.weights.unflatten(0, (groups, -1))
     heads, rows = strip.weights.shape[:2]
     output = torch.stack([torch.matmul(stacked[g], values[g]) for g in range(groups)]).reshape(heads, rows, -1)
     if spoiled is None:
         return output
-    bad = spoiled[_key_heads(strip.inputs, strip.head_start, strip.head_stop), strip.key_start : strip.key_stop]
+    bad = spoiled[key_heads(strip.inputs, strip.head_start, strip.head_stop), strip.key_start : strip.key_stop]
     seen = torch.ones_like(strip.weights)
     for segment in strip.segments:
         seen[..., segment.start - strip.key_start : segment.stop - strip.key_start] = segment.allowed
@@ -70,6 +70,7 @@ def largest(scores: Tensor) -> tuple[Tensor, Tensor]:
     return best.values, best.indices * CHUNK + near.max(-1).indices
 
 
-def _key_heads(inputs: AttentionInputs, head_start: int, head_stop: int) -> slice:
+def key_heads(inputs: AttentionInputs, head_start: int, head_stop: int) -> slice:
+    """The key heads that query heads `[head_start, head_stop)` share."""
     group = inputs.query_heads // inputs.key_heads
     return slice(head_start // group, (head_stop - 1) // group + 1)
