@@ -63,7 +63,9 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path, run: Path) -> None:
     empty.mkdir()
     _refused(empty, "a run folder with its run.json", "which has none")
     (empty / "run.json").write_text('{"name": "somebody else\'s"}')
-    _refused(empty, "format 'heedmap-run'", "None None")
+    _refused(empty, "format 'heedmap-run'", "got no format")
+    (empty / "run.json").write_text('{"format": "tar"}')
+    _refused(empty, "format 'heedmap-run'", "got format 'tar'")
 
 
 def test_a_partial_folder_is_refused_even_when_all_is_in_it(run: Path) -> None:
@@ -75,7 +77,7 @@ def test_a_newer_version_is_refused_with_the_remedy(run: Path) -> None:
     _refused(run, "format version 1 or older", "version 2", "'9.9.0'", "update heedmap")
     for version in (0, -1, "1", None, True, 1.0):
         _edit(run, lambda meta, version=version: meta.update(version=version))
-        _refused(run, "format 'heedmap-run'")
+        _refused(run, "a format version from 1", repr(version))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,49 @@ def test_a_newer_version_is_refused_with_the_remedy(run: Path) -> None:
 )
 def test_a_run_json_that_is_garbage_is_refused(content: bytes, run: Path) -> None:
     (run / "run.json").write_bytes(content)
-    _refused(run)
+    with pytest.raises(RunError) as caught:
+        open_run(run)
+    assert (
+        str(caught.value).count("expected") == str(caught.value).count("got") == 1
+    )  # one error, not one inside another
+
+
+@pytest.mark.parametrize(
+    ("where", "entry", "value"),
+    [
+        ("", "self_check", "passed"),
+        ("", "cost", 5),
+        ("", "command", "heedmap look"),
+        ("", "statistics", ["entropy"]),
+        ("model", "name", ["cat"]),
+        ("model", "initialised", "3"),
+        ("text", "tokens", "12"),
+        ("text", "truncated_from", True),
+        ("self_check", "rows", "all"),
+        ("self_check", "max_abs_error", "small"),
+        ("self_check", "passed", "no"),
+        ("cost", "seconds", [1]),
+        ("cost", "peak_bytes", "much"),
+        ("cost.seconds", "total", "long"),
+        ("statistics", "entropy", 1),
+        ("statistics.entropy", "unit", None),
+    ],
+)
+def test_an_entry_of_another_kind_is_refused_on_opening(where: str, entry: str, value: object, run: Path) -> None:
+    def change(meta: dict[str, Any]) -> None:
+        inside = meta
+        for name in filter(None, where.split(".")):
+            inside[name] = inside.get(name) or {}
+            inside = inside[name]
+        inside[entry] = value
+
+    _edit(run, change)
+    _refused(run, f"{where}.{entry} as ".removeprefix("."), repr(value))
+
+
+def test_what_is_not_known_may_be_null(run: Path) -> None:
+    _edit(run, lambda meta: meta.update(self_check=None, command=None, cost={"seconds": {"total": None}}, model={}))
+    assert len(open_run(run).heads) == 8
 
 
 def test_a_run_json_that_is_huge_is_refused_unread(run: Path) -> None:
@@ -180,6 +224,15 @@ def test_file_names_that_lead_elsewhere_are_refused(name: str, run: Path) -> Non
     (run.parent / "outside").write_text("secret")
     _edit(run, lambda meta: meta["files"].update({name: {"bytes": 6}}))
     _refused(run, "plain file names inside the folder")
+
+
+def test_a_run_json_that_is_a_link_or_a_pipe_is_refused_unread(run: Path, tmp_path: Path) -> None:
+    (run / "run.json").rename(tmp_path / "elsewhere.json")
+    (run / "run.json").symlink_to(tmp_path / "elsewhere.json")
+    _refused(run, "a plain file for run.json", "a link")
+    (run / "run.json").unlink()
+    os.mkfifo(run / "run.json")  # reading it would wait for ever
+    _refused(run, "a plain file for run.json")
 
 
 def test_links_and_pipes_are_no_files_of_a_run(run: Path) -> None:

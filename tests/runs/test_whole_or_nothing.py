@@ -38,6 +38,33 @@ def test_an_error_in_the_middle_removes_what_was_written(dense: ModuleType, tmp_
         assert list(tmp_path.iterdir()) == []
 
 
+def test_folders_made_for_a_run_that_fails_go_with_it(dense: ModuleType, tmp_path: Path) -> None:
+    def failing(path: str) -> None:
+        with RunWriter(tmp_path / path) as writer:
+            writer.source("text")
+            raise KeyboardInterrupt
+
+    (tmp_path / "mine").mkdir()
+    for path in ("new/er/run", "mine/run", "mine/new/run"):
+        with pytest.raises(KeyboardInterrupt):
+            failing(path)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+    (tmp_path / "mine" / "run.partial").write_text("in the way")
+    with pytest.raises(RunError), RunWriter(tmp_path / "new" / ".." / "mine" / "run"):
+        pass
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "/", "runs/.."])
+def test_a_folder_without_a_name_of_its_own_is_refused(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="a name for the folder of the run"):
+        RunWriter(path, overwrite=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_block_left_without_finish_leaves_nothing(dense: ModuleType, tmp_path: Path) -> None:
     with RunWriter(tmp_path / "run") as writer:
         writer.tokens(dense.token_columns(3))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from heedmap.errors import RunError
+from heedmap.runs.entries import check_entries
 from heedmap.runs.folder import PARTIAL, replaced_path
 from heedmap.runs.manifest import LayerInfo, file_sizes, load
 from heedmap.runs.schema import (
@@ -53,10 +54,13 @@ def check_folder(path: Path) -> Contents:
     _check_place(path)
     try:
         meta = load(path / RUN_JSON)
-    except (MalformedError, OSError) as error:
-        raise damaged(path, f"a readable {RUN_JSON}", str(error)) from error
+    except MalformedError as error:
+        raise damaged(path, f"{error.expected} for {RUN_JSON}", error.got) from error
+    except OSError as error:
+        raise damaged(path, f"a readable {RUN_JSON}", error.strerror or str(error)) from error
     _check_version(path, meta)
     try:
+        check_entries(meta)
         files = file_sizes(meta)
         _check_files(path, files)
         layers = _layers(meta)
@@ -99,12 +103,11 @@ def _check_place(path: Path) -> None:
 
 def _check_version(path: Path, meta: dict[str, Any]) -> None:
     version = meta.get("version")
-    if meta.get("format") != FORMAT or type(version) is not int or version < 1:
-        raise RunError(
-            WHERE,
-            expected=f"format {FORMAT!r} in {path / RUN_JSON}",
-            got=f"{short(meta.get('format'))} {short(version)}",
-        )
+    if meta.get("format") != FORMAT:
+        got = f"format {short(meta['format'])}" if "format" in meta else "no format"
+        raise RunError(WHERE, expected=f"format {FORMAT!r} in {path / RUN_JSON}", got=got, do="name a heedmap run")
+    if type(version) is not int or version < 1:
+        raise RunError(WHERE, expected=f"a format version from 1 in {path / RUN_JSON}", got=short(version))
     if version > VERSION:
         raise RunError(
             WHERE,
@@ -130,9 +133,6 @@ def _check_files(path: Path, files: dict[str, int]) -> None:
 
 
 def _layers(meta: dict[str, Any]) -> list[LayerInfo]:
-    for name in ("model", "text", "statistics"):
-        if not isinstance(meta.get(name), dict):
-            raise MalformedError(f"{name} as an object in {RUN_JSON}", short(meta.get(name)))
     entries = meta.get("layers")
     if not isinstance(entries, list) or not entries:
         raise MalformedError(f"layers in {RUN_JSON}", short(entries))

@@ -48,15 +48,23 @@ def storage(where: str, path: Path) -> Iterator[None]:
 
 
 def check_target(path: Path, *, overwrite: bool, where: str) -> None:
-    """Raise RunError where a run may not be written: something stands there that is not ours to replace."""
-    if path.name.endswith((PARTIAL, REPLACED)) or not path.name:
+    """Raise RunError where a run may not be written: something stands there that is not ours to replace.
+
+    A link is followed: it may lead to a run, or to a place where one may be made.
+    """
+    if path.name in ("", ".."):
+        raise RunError(
+            where, expected="a name for the folder of the run", got=f"'{path}'", do="choose one, such as runs/cat"
+        )
+    place = Path(os.path.realpath(path))
+    if path.name.endswith((PARTIAL, REPLACED)) or place.name.endswith((PARTIAL, REPLACED)):
         raise RunError(
             where,
             expected=f"a folder name that does not end in {PARTIAL} or {REPLACED}",
             got=str(path),
             do="choose another name; these belong to runs that are being written",
         )
-    if not os.path.lexists(path) or _is_empty(path):
+    if not os.path.lexists(place) or _is_empty(place):
         return
     if not overwrite:
         raise RunError(
@@ -65,14 +73,14 @@ def check_target(path: Path, *, overwrite: bool, where: str) -> None:
             got=f"{path}, which exists",
             do="choose another folder, or overwrite=True if it is a run that may go",
         )
-    if not is_run(path):
+    if not is_run(place):
         raise RunError(
             where,
             expected="a heedmap run to replace",
             got=f"{path}, which is none",
             do="choose another folder; heedmap replaces nothing but its own runs",
         )
-    if foreign := _foreign(path):
+    if foreign := _foreign(place):
         raise RunError(
             where,
             expected=f"a run to replace that holds a run's files only, at {path}",
@@ -103,10 +111,15 @@ class PartialFolder:
         self.target = path
         self.path = partial_path(path)
         self._where = where
-        with storage(where, self.path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = self._make()
-            self._recover()
+        self._made: list[Path] = []
+        try:
+            with storage(where, self.path):
+                self._made = _make_folders(path.parent)
+                self._lock = self._make()
+                self._recover()
+        except BaseException:
+            _remove_empty(self._made)
+            raise
 
     def _make(self) -> int:
         while True:
@@ -179,11 +192,26 @@ class PartialFolder:
         if self._lock is None:
             return
         shutil.rmtree(self.path, ignore_errors=True)
+        _remove_empty(self._made)
         self._release()
 
     def _release(self) -> None:
         lock, self._lock = self._lock, None
         _unlock(lock)
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those above it that are missing; those that were made, the innermost first."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove these folders, innermost first, as far as nothing else has been put into them."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def _lock(folder: Path) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,8 +208,11 @@ def dump(meta: Mapping[str, Any], noted: Mapping[str, str]) -> bytes:
 
 def load(path: Path) -> dict[str, Any]:
     """Read a run.json as an object. Raises `MalformedError`, or OSError."""
-    if path.stat().st_size > LARGEST:
-        raise MalformedError(f"at most {LARGEST} bytes", f"{path.stat().st_size}")
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for without end
+        raise MalformedError("a plain file", "a link, a folder or a device")
+    if found.st_size > LARGEST:
+        raise MalformedError(f"at most {LARGEST} bytes", f"{found.st_size}")
     try:
         meta = json.loads(path.read_bytes().decode(), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:

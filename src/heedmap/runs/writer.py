@@ -69,6 +69,7 @@ class RunWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False, keep_inputs: bool = True) -> None:
+        check_target(Path(path), overwrite=overwrite, where=WHERE)
         self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
         self._keep_inputs = keep_inputs
@@ -81,7 +82,6 @@ class RunWriter:
         self._tensors: dict[str, TensorFileWriter] = {}
         self._folder: PartialFolder | None = None
         self._token_count: int | None = None
-        check_target(self.path, overwrite=overwrite, where=WHERE)
 
     def __enter__(self) -> Self:
         self._folder = PartialFolder(self.path, where=WHERE)
