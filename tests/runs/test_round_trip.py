@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -100,6 +101,13 @@ def test_a_table_is_read_by_row_group(two_layers: Run) -> None:
     assert two_layers.table("head").num_rows == 8
     assert two_layers.table("head", layer=3, head=1).column("head").to_pylist() == [1]
     assert two_layers.table("query", layer=3, head=1).to_pandas()["entropy"].dtype == np.float32
+
+
+@pytest.mark.parametrize("what", [{"part": "cross"}, {"head": 99}, {"part": "self", "head": -1}])
+def test_a_table_of_what_is_not_there_is_refused_rather_than_empty(what: dict[str, Any], two_layers: Run) -> None:
+    for name in ("head", "query", "key", "distance"):
+        with pytest.raises(InputError, match=f"a head that was looked at, of self, got .*{list(what.values())[-1]}"):
+            two_layers.table(name, **what)
 
 
 def test_maps_come_back(two_layers: Run, dense: ModuleType) -> None:

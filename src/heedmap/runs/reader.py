@@ -200,6 +200,12 @@ class Run:
             part = info.part
             if head is not None:
                 self._head(layer, head, part)
+        elif not any(part in (None, info.part) and (head is None or head in info.heads) for info in self.layers):
+            raise InputError(
+                "run.table",
+                expected=f"a head that was looked at, of {', '.join(dict.fromkeys(info.part for info in self.layers))}",
+                got=" ".join([*([] if part is None else [repr(part)]), *([] if head is None else [f"head {head}"])]),
+            )
         if level != "token":
             from heedmap.runs.words import word_table
 
