@@ -35,6 +35,22 @@ def test_the_message_is_one_line_whatever_it_quotes(kind: type[HeedmapError]) ->
     )
 
 
+@pytest.mark.parametrize(
+    ("quoted", "shown"),
+    [
+        ("red\x1b[31m", r"red\x1b[31m"),
+        ("a\0b\x07", r"a\x00b\x07"),
+        ("a\u202eb", r"a\u202eb"),
+        ("a\ud800", r"a\ud800"),
+        ("می\u200cخواهم 👩\u200d🔬 Größe", "می\u200cخواهم 👩\u200d🔬 Größe"),
+    ],
+)
+def test_the_message_commands_no_terminal(quoted: str, shown: str) -> None:
+    message = str(HeedmapError("look", expected="a name", got=quoted))
+    assert message == f"[look] expected a name, got {shown}"
+    message.encode()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_survives_pickling(kind: type[HeedmapError]) -> None:
     error = pickle.loads(pickle.dumps(kind("run", expected="a folder", got="a file", do="move it")))

@@ -21,10 +21,18 @@ class HeedmapError(Exception):
         message = f"[{self.where}] expected {self.expected}, got {self.got}"
         if self.do is not None:
             message += f"; {self.do}"
-        return " ".join(message.split())  # one line, whatever a value's own text holds
+        return _visible(" ".join(message.split()))  # one line, whatever a value's own text holds
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.where, self.expected, self.got, self.do)
+
+
+def _visible(text: str) -> str:
+    """A text whose characters that command a terminal, turn the reading direction or are none are written out."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\u200c\u200d" else repr(letter)[1:-1]  # joiners belong to words
+        for letter in text
+    )
 
 
 def _rebuild(kind: type[HeedmapError], where: str, expected: str, got: str, do: str | None) -> HeedmapError:
