@@ -56,6 +56,7 @@ def make_run(
     keep_inputs: bool = True,
     ids: Sequence[int] | None = None,
     places: tuple[Sequence[int], Sequence[int]] | None = None,
+    spans: dict[str, Sequence[bool]] | None = None,
 ) -> Run:
     """A run whose head [i, j] has the weights ``weights[i, j]`` ``[tokens, tokens]``; every part has the same ones."""
     count, n = weights.shape[1], weights.shape[2]
@@ -84,7 +85,8 @@ def make_run(
                     key[None],
                     scale=1.0,
                     mask=masks.causal() if causal else None,
-                    statistics=statistics,
+                    spans=None if spans is None else {name: torch.tensor([marks]) for name, marks in spans.items()},
+                    statistics=statistics if spans is None else [statistics, "span_mass"],
                 )
                 entry = {
                     "part": part,

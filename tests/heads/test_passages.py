@@ -58,6 +58,23 @@ def test_a_run_without_passages_says_how_to_name_them(made: ModuleType, tmp_path
         read_passages(made.make_run(tmp_path / "run", np.array([[made.uniform(4)]])))
 
 
+def test_the_first_token_is_told_apart_from_the_passage_that_begins_the_text(tmp_path: Path, made: ModuleType) -> None:
+    n = 6
+    weights = np.array([[0.5 * made.on(n, 0) + 0.3 * made.on(n, 1) + 0.2 * made.on(n, 4)]])
+    named = {
+        "meta": {"spans": {"a": [[0, 3]], "b": [[3, 5]]}},
+    }
+    spans = {"a": [True] * 3 + [False] * 3, "b": [False] * 3 + [True] * 2 + [False]}
+    readings = read_passages(made.make_run(tmp_path / "run", weights, spans=spans, **named))
+    assert readings.names == ("a", "b", "first token", "rest")
+    assert readings.tokens == (2, 2, 1, 1)
+    np.testing.assert_allclose(readings.by_head[0], [0.3, 0.2, 0.5, 0], atol=1e-6)
+    bare = read_passages(made.make_run(tmp_path / "bare", weights, spans=spans, keep_inputs=False, **named))
+    assert bare.names == ("a", "b", "rest")
+    assert bare.note == "a holds the first token, where many heads rest their attention"
+    np.testing.assert_allclose(bare.by_head[0], [0.8, 0.2, 0], atol=1e-6)
+
+
 def test_rows_of_generated_text_are_those_that_produced_it(run, monkeypatch) -> None:
     import pyarrow as pa
 

@@ -79,6 +79,7 @@ def _document(readings: Readings, whose: list[str], table: np.ndarray, picture: 
         "picture": None if picture is None else str(picture),
         "passages": [{"name": n, "tokens": t} for n, t in zip(readings.names, readings.tokens, strict=True)],
         "rows": readings.which,
+        "note": readings.note,
         "between": {name: _named(readings, table[i]) for i, name in enumerate(whose)},
         "heads": [
             {"part": part, "layer": layer, "head": head, "mass": _named(readings, by_head[i])}
@@ -120,6 +121,8 @@ def _page(
         lines += [Text(""), _each(readings, head, names)]
         if len(readings.labels) > _ROWS:
             lines.append(Text(f"{len(readings.labels) - _ROWS:,} more: --json lists them all", style="dim"))
+    if readings.note:
+        lines += [Text(""), Text(readings.note, style="yellow")]
     if picture is not None:
         lines += [Text(""), Text(f"picture  {picture}")]
     return Group(*lines, Text(""))

@@ -18,7 +18,7 @@ from heedmap.figures.grid import colour_bar
 from heedmap.figures.headmap import text_width
 from heedmap.figures.labels import shorten, wording
 from heedmap.figures.style import Style, style_for, to_oklab
-from heedmap.heads.passages import REST, Readings
+from heedmap.heads.passages import FIRST, REST, Readings
 
 _ON_LIGHT = ("#1f6fb4", "#d9480f", "#2a9d8f", "#b5179e", "#e9b200", "#5c4db1", "#7a9e1e", "#a0522d")
 _ON_DARK = ("#58a6f0", "#ff8a4c", "#45c4b0", "#ff5fd7", "#ffd43b", "#a99bff", "#b4d455", "#d9966b")
@@ -43,7 +43,8 @@ def passages_figure(
     style = style_for(facecolor)
     light = float(to_oklab(np.array(to_rgb(style.page)))[0]) >= 0.6
     base = _ON_LIGHT if light else _ON_DARK
-    palette = [style.faint if n == REST else base[i % len(base)] for i, n in enumerate(readings.names)]
+    greys = {REST: style.faint, FIRST: style.muted}
+    palette = [greys.get(name, base[index % len(base)]) for index, name in enumerate(readings.names)]
     words = wording([*readings.labels, *readings.names], title)
     if words.missing:
         warn_missing(words.missing, "labels show numbers in their place")

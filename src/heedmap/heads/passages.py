@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heedmap.errors import InputError
+from heedmap.runs.formula import why_opaque
 
 if TYPE_CHECKING:
+    from heedmap.runs.manifest import LayerInfo
     from heedmap.runs.reader import Run
 
 REST = "rest"
 """What is in no passage: special tokens, the text between passages."""
+FIRST = "first token"
+"""The first token of a passage that begins the text: where heads with nothing to say look, which is no reading."""
 WHERE = "spans"
 
 
@@ -22,8 +26,10 @@ class Readings:
     """What some rows of a run read of its passages.
 
     Attributes:
-        names: the passages, then `rest` where they do not overlap (its mass is that of no passage).
+        names: the passages; then `first token` where the text begins with a passage, which then goes without it (many
+            heads rest their attention there); then `rest` where passages do not overlap: the mass on none of them.
         tokens: how many tokens each of `names` has.
+        note: what a reader should know: a first token that could not be told apart from its passage; or "".
         heads: (part, layer, head) of each head.
         which: whose rows: "all", "generated", or the name of a passage.
         positions: text position of each row.
@@ -38,6 +44,7 @@ class Readings:
     positions: np.ndarray
     labels: list[str]
     mass: np.ndarray
+    note: str = ""
 
     @property
     def by_head(self) -> np.ndarray:
@@ -70,7 +77,7 @@ def passages_of(run: Run) -> dict[str, np.ndarray]:
         )
     found = {}
     for name in run.meta["statistics"]["span_mass"]["labels"]:
-        marks = np.zeros(run.tokens.num_rows, dtype=bool)
+        marks = np.zeros(run.tokens_of().num_rows, dtype=bool)
         for start, stop in named.get(name, ()):
             marks[start:stop] = True
         found[name] = marks
@@ -82,9 +89,9 @@ def row_sets(run: Run) -> dict[str, np.ndarray]:
 
     Row t is what position t read, and it produced token t + 1; of generated text the rows are those that produced it.
     """
-    sets = {"all": np.ones(run.tokens.num_rows, dtype=bool)}
-    if "generated" in run.tokens.column_names:
-        produced = run.tokens.column("generated").to_numpy(zero_copy_only=False).astype(bool)
+    sets = {"all": np.ones(run.tokens_of().num_rows, dtype=bool)}
+    if "generated" in run.tokens_of().column_names:
+        produced = run.tokens_of().column("generated").to_numpy(zero_copy_only=False).astype(bool)
         if produced.any():
             sets["generated"] = np.append(produced[1:], False)
     return sets | passages_of(run)
@@ -101,25 +108,50 @@ def read_passages(run: Run, which: str | None = None) -> Readings:
         which = "generated" if "generated" in sets else "all"
     if which not in sets:
         raise InputError(WHERE, expected=f"rows of {', '.join(sets)}", got=repr(which))
+    tokens = run.tokens_of()
     positions = np.flatnonzero(sets[which])
-    texts = run.tokens.column("text").to_pylist()
+    texts = tokens.column("text").to_pylist()
     shift = 1 if which == "generated" else 0
-    disjoint = np.sum(list(passages.values()), axis=0).max() <= 1
-    names = (*passages, REST) if disjoint else tuple(passages)
-    heads = [key for key in run.heads if not run.layer(key[1], key[0]).cross]
+    heads = [key for key in run.heads if _reads_text(run.layer(key[1], key[0]))]
+    rest = bool(np.sum(list(passages.values()), axis=0).max() <= 1)
+    begins = [name for name, marks in passages.items() if marks[0]]
+    first = bool(begins) and all(_has_weights(run.layer(layer, part)) for part, layer, _ in heads)
+    names = (*passages, *((FIRST,) if first else ()), *((REST,) if rest else ()))
     mass = np.full((len(heads), len(positions), len(names)), np.nan, dtype=np.float32)
     for index, key in enumerate(heads):
-        mass[index] = _of_head(run, key, positions, rest=disjoint)
-    sizes = [int(marks.sum()) for marks in passages.values()]
+        spans = _of_head(run, key, positions, rest=rest)
+        if first:
+            part, layer, head = key
+            own = _of_first(run, run.layer(layer, part), head, positions)
+            for place, name in enumerate(passages):
+                if name in begins:
+                    spans[:, place] = np.clip(spans[:, place] - own, 0, None)
+            spans = np.insert(spans, len(passages), own, axis=1)
+        mass[index] = spans
+    sizes = [int(marks.sum()) - (first and name in begins) for name, marks in passages.items()]
+    sizes += [1] * first + [len(texts) - int(np.any(list(passages.values()), axis=0).sum())] * rest
+    note = f"{begins[0]} holds the first token, where many heads rest their attention" if begins and not first else ""
     return Readings(
-        names=names,
-        tokens=(*sizes, run.tokens.num_rows - sum(sizes)) if disjoint else tuple(sizes),
-        heads=heads,
-        which=which,
-        positions=positions,
-        labels=[texts[position + shift] for position in positions],
-        mass=mass,
+        names, tuple(sizes), heads, which, positions, [texts[position + shift] for position in positions], mass, note
     )
+
+
+def _reads_text(info: LayerInfo) -> bool:
+    return not info.cross and info.query_sequence == info.key_sequence == "text"
+
+
+def _has_weights(info: LayerInfo) -> bool:
+    return info.inputs and not info.unknown_terms and why_opaque(info.mask) is None
+
+
+def _of_first(run: Run, info: LayerInfo, head: int, positions: np.ndarray) -> np.ndarray:
+    """The weight of the rows at these positions on the first token of the text, exactly; NaN where there is no row."""
+    found = np.full(len(positions), np.nan)
+    inside = (positions >= info.query_offset) & (positions < info.query_offset + info.query_len)
+    found[inside] = 0.0
+    if info.key_offset == 0 and inside.any():
+        found[inside] = run.weights(info.layer, head, positions[inside], [0], part=info.part)[:, 0]
+    return found
 
 
 def between(run: Run) -> tuple[list[str], np.ndarray]:
