@@ -66,30 +66,45 @@ inline double sum_of(const float* x, Index count) {
   for (; i + 8 <= count; i += 8) {
     for (int j = 0; j < 8; ++j) parts[j] += static_cast<double>(x[i + j]);
   }
-  for (int j = 0; i < count; ++i, ++j) parts[j] += static_cast<double>(x[i]);
-  return ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
+  double sum = ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
+  for (; i < count; ++i) sum += static_cast<double>(x[i]);
+  return sum;
 }
 
 inline float largest_of(const float* x, Index count) {
-  V::reg high = V::set(0);
+  float high = 0;
   Index i = 0;
-  for (; i + V::width <= count; i += V::width) high = V::max(V::load(x + i), high);
-  if (i < count) high = V::max(V::load(x + i, count - i, 0), high);
-  return V::largest(high);
+  if (count >= V::width) {
+    V::reg wide = V::set(0);
+    for (; i + V::width <= count; i += V::width) wide = V::max(V::load(x + i), wide);
+    high = V::largest(wide);
+  }
+  for (; i < count; ++i) high = x[i] > high ? x[i] : high;
+  return high;
 }
 
 // Sums and largest weights of one row cell, pooled by key cell into `cells` and `largest_cells`.
 inline void pool(const Call& call, const Strip& strip, const float* columns, const float* largest, double* cells,
                  float* largest_cells) {
-  const Index stop = strip.key_start + strip.keys;
-  for (Index k = strip.key_start, cell = call.key_cells.cell_of(k); k < stop; ++cell) {
-    const Index end = call.key_cells.start_of(cell + 1) < stop ? call.key_cells.start_of(cell + 1) : stop;
-    if (cells) cells[cell] += sum_of(columns + (k - strip.key_start), end - k);
+  const Cells& keys = call.key_cells;
+  Index cell = keys.cell_of(strip.key_start);
+  if (keys.size == 1 && keys.larger == 0) {  // short texts: each key is a cell
+    for (Index k = 0; cells && k < strip.keys; ++k) cells[cell + k] += static_cast<double>(columns[k]);
+    for (Index k = 0; largest_cells && k < strip.keys; ++k) {
+      largest_cells[cell + k] = largest[k] > largest_cells[cell + k] ? largest[k] : largest_cells[cell + k];
+    }
+    return;
+  }
+  Index end = keys.start_of(cell + 1) - strip.key_start;
+  for (Index k = 0; k < strip.keys; ++cell) {
+    const Index stop = end < strip.keys ? end : strip.keys;
+    if (cells) cells[cell] += sum_of(columns + k, stop - k);
     if (largest_cells) {
-      const float high = largest_of(largest + (k - strip.key_start), end - k);
+      const float high = largest_of(largest + k, stop - k);
       if (high > largest_cells[cell]) largest_cells[cell] = high;
     }
-    k = end;
+    k = stop;
+    end += keys.size + (cell + 1 < keys.larger ? 1 : 0);
   }
 }
 
@@ -144,98 +159,139 @@ inline void fill_hidden(const Strip& strip, Index head, Index row, Seen seen) {
   }
 }
 
-// A group of rows of one row cell, from query and keys (or scores) to results.
-inline void group_of_rows(const Call& call, const Strip& strip, const Unit& unit, const Partial& partial,
-                          const Scratch& scratch, Index start, Index rows, float* columns, bool& spoiled) {
-  const Seen seen = seen_by(strip, unit.head, start, rows);
+// Sums over the rows of a unit, cell after cell.
+class Columns {
+ public:
+  Columns(const Call& call, const Strip& strip, const Unit& unit, const Partial& partial, const Scratch& scratch)
+      : call_(call), strip_(strip), unit_(unit), partial_(partial), largest_(scratch.largest) {
+    const Index rows = unit.row_stop - unit.row_start;
+    height_ = strip.cell_rows < rows ? strip.cell_rows : rows;
+    several_ = height_ < rows;
+    columns_ = several_ ? scratch.columns : partial.columns;
+    clear(partial.columns, strip.keys);
+    if (partial.distances) clear(partial.distances, strip.keys + rows - 1);
+    start_cell(unit.row_start);
+  }
+
+  // Rows `[start, start + rows)` of the strip, of which those that count are added: `by[r]` · e for keys that are seen.
+  void add(const float* e, std::ptrdiff_t stride, const float* by, const bool* counts, Index start, Index rows, Seen seen) {
+    for (Index r = 0; r < rows;) {
+      const Index stop = cell_ + height_ - start < rows ? cell_ + height_ - start : rows;
+      while (r < stop) {
+        Index end = r;
+        while (end < stop && counts[end]) ++end;
+        if (end > r) add_run(e + r * stride, stride, by + r, start + r, end - r, seen);
+        r = end + (end < stop);
+      }
+      if (start + stop == cell_ + height_) end_cell();
+    }
+  }
+
+ private:
+  void add_run(const float* e, std::ptrdiff_t stride, const float* by, Index row, Index rows, Seen seen) {
+    const Index keys = seen.last - seen.first;
+    float* columns = columns_ + seen.first;
+    float* largest = largest_ + seen.first;
+    if (partial_.distances) {
+      float* places = partial_.distances + (unit_.row_stop - 1 - row) + seen.first;
+      add_some_rows<true>(e, stride, by, rows, keys, columns, largest, places);
+    } else {
+      add_some_rows<false>(e, stride, by, rows, keys, columns, largest, nullptr);
+    }
+  }
+
+  void start_cell(Index row) {
+    cell_ = row;
+    if (several_) clear(columns_, strip_.keys);
+    clear(largest_, strip_.keys);
+  }
+
+  void end_cell() {
+    if (call_.map_sum || call_.map_max) {
+      double* cells = partial_.cells;
+      float* largest_cells = partial_.largest;
+      if (unit_.owns_cells) {
+        const Index row_cell = call_.row_cells.cell_of(strip_.row_start + cell_);
+        const Index line = (strip_.batch * call_.heads + strip_.head_start + unit_.head) * call_.row_cells.count + row_cell;
+        cells = call_.map_sum ? call_.map_sum + line * call_.key_cells.count : nullptr;
+        largest_cells = call_.map_max ? call_.map_max + line * call_.key_cells.count : nullptr;
+      }
+      pool(call_, strip_, columns_, largest_, cells, largest_cells);
+    }
+    if (several_) {
+      for (Index k = 0; k < strip_.keys; ++k) partial_.columns[k] += columns_[k];
+    }
+    if (cell_ + height_ < unit_.row_stop) start_cell(cell_ + height_);
+  }
+
+  const Call& call_;
+  const Strip& strip_;
+  const Unit& unit_;
+  const Partial& partial_;
+  float* largest_;
+  float* columns_;
+  Index height_;  // of a cell, or of the part of one that the unit is
+  Index cell_ = 0;  // first row of the cell at hand
+  bool several_;
+};
+
+// A group of rows, from query and keys (or scores) to results.
+inline void group_of_rows(const Call& call, const Strip& strip, Index head, [[maybe_unused]] const Scratch& scratch,
+                          Index start, Index rows, Columns* columns, bool& spoiled) {
+  const Seen seen = seen_by(strip, head, start, rows);
   const Index keys = seen.last - seen.first;
-  float* table = strip.scores ? strip.scores + unit.head * strip.head_stride + start * strip.row_stride + seen.first : nullptr;
   std::ptrdiff_t stride = strip.row_stride;
+  float* kept = strip.scores ? strip.scores + head * strip.head_stride + start * stride + seen.first : nullptr;
+  float* table = kept;
 #if defined(HEEDMAP_AVX512)
   if (strip.query) {
     const Index first = strip.key_start + seen.first;
     stride = scratch.pitch;
-    score_rows(strip, unit.head, start, rows, first, strip.key_start + seen.last, scratch.table, stride);
+    score_rows(strip, head, start, rows, first, strip.key_start + seen.last, scratch.table, stride);
     table = scratch.table + first % PANEL;
   }
 #endif
-  const float* e = table;
+  float* e = table;
   std::ptrdiff_t e_stride = stride;
   if (strip.weights) {
     e_stride = strip.weights_row_stride;
-    e = strip.weights + unit.head * strip.weights_head_stride + start * e_stride + seen.first;
+    e = strip.weights + head * strip.weights_head_stride + start * e_stride + seen.first;
   }
   float by[GROUP_ROWS];
   bool counts[GROUP_ROWS];
   for (Index r = 0; r < rows; ++r) {
     counts[r] = !strip.valid || strip.valid[start + r];
-    Row row{table + r * stride, const_cast<float*>(e) + r * e_stride, nullptr, seen.first, seen.last};
-    if (strip.weights) row.shifted = strip.scores + unit.head * strip.head_stride + (start + r) * strip.row_stride + seen.first;
-    by[r] = finish_row(call, strip, unit.head, start + r, row, counts[r], spoiled);
+    float* shifted = strip.weights ? kept + r * strip.row_stride : nullptr;
+    const Row row{table + r * stride, e + r * e_stride, shifted, seen.first, seen.last};
+    by[r] = finish_row(call, strip, head, start + r, row, counts[r], spoiled);
   }
-  for (Index r = 0; columns && r < rows;) {
-    if (!counts[r]) {
-      ++r;
-      continue;
-    }
-    Index end = r + 1;
-    while (end < rows && counts[end]) ++end;
-    float* largest = scratch.largest + seen.first;
-    if (partial.distances) {
-      float* places = partial.distances + (unit.row_stop - 1 - start - r) + seen.first;
-      add_some_rows<true>(e + r * e_stride, e_stride, by + r, end - r, keys, columns + seen.first, largest, places);
-    } else {
-      add_some_rows<false>(e + r * e_stride, e_stride, by + r, end - r, keys, columns + seen.first, largest, nullptr);
-    }
-    r = end;
-  }
+  if (columns) columns->add(e, e_stride, by, counts, start, rows, seen);
 #if defined(HEEDMAP_AVX512)
   if (strip.output) {
-    const Index first = strip.key_start + seen.first;
-    add_values(strip, unit.head, start, rows, first, keys, e, e_stride, by, scratch.sums);
+    add_values(strip, head, start, rows, strip.key_start + seen.first, keys, e, e_stride, by, scratch.sums);
   }
 #endif
   for (Index r = 0; strip.scores && r < rows; ++r) {
-    if (strip.weights) multiply(const_cast<float*>(e) + r * e_stride, keys, by[r]);
-    fill_hidden(strip, unit.head, start + r, seen);
+    if (strip.weights) multiply(e + r * e_stride, keys, by[r]);
+    fill_hidden(strip, head, start + r, seen);
+  }
+}
+
+inline void groups_of_rows(const Call& call, const Strip& strip, const Unit& unit, const Scratch& scratch, Columns* columns,
+                           bool& spoiled) {
+  for (Index start = unit.row_start; start < unit.row_stop; start += GROUP_ROWS) {
+    const Index rows = start + GROUP_ROWS < unit.row_stop ? GROUP_ROWS : unit.row_stop - start;
+    group_of_rows(call, strip, unit.head, scratch, start, rows, columns, spoiled);
   }
 }
 
 inline bool unit(const Call& call, const Strip& strip, const Unit& unit, const Partial& partial, const Scratch& scratch) {
   bool spoiled = false;
-  const bool columns_wanted = call.columns();
-  const Index rows = unit.row_stop - unit.row_start, keys = strip.keys;
-  const Index height = strip.cell_rows < rows ? strip.cell_rows : rows;
-  const bool one_cell = height == rows;
-  if (columns_wanted) {
-    clear(partial.columns, keys);
-    if (partial.distances) clear(partial.distances, keys + rows - 1);
-  }
-  for (Index first = unit.row_start; first < unit.row_stop; first += height) {
-    float* columns = columns_wanted ? one_cell ? partial.columns : scratch.columns : nullptr;
-    if (columns_wanted) {
-      if (!one_cell) clear(columns, keys);
-      clear(scratch.largest, keys);
-    }
-    for (Index start = first; start < first + height; start += GROUP_ROWS) {
-      const Index count = start + GROUP_ROWS < first + height ? GROUP_ROWS : first + height - start;
-      group_of_rows(call, strip, unit, partial, scratch, start, count, columns, spoiled);
-    }
-    if (!columns_wanted) continue;
-    if (call.map_sum || call.map_max) {
-      double* cells = partial.cells;
-      float* largest_cells = partial.largest;
-      if (unit.owns_cells) {
-        const Index row_cell = call.row_cells.cell_of(strip.row_start + first);
-        const Index line = (strip.batch * call.heads + strip.head_start + unit.head) * call.row_cells.count + row_cell;
-        cells = call.map_sum ? call.map_sum + line * call.key_cells.count : nullptr;
-        largest_cells = call.map_max ? call.map_max + line * call.key_cells.count : nullptr;
-      }
-      pool(call, strip, columns, scratch.largest, cells, largest_cells);
-    }
-    if (!one_cell) {
-      for (Index k = 0; k < keys; ++k) partial.columns[k] += columns[k];
-    }
+  if (call.columns()) {
+    Columns columns(call, strip, unit, partial, scratch);
+    groups_of_rows(call, strip, unit, scratch, &columns, spoiled);
+  } else {
+    groups_of_rows(call, strip, unit, scratch, nullptr, spoiled);
   }
   return spoiled;
 }
