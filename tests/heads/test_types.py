@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -34,3 +36,11 @@ def test_every_type_names_its_value_and_its_source(kind) -> None:
     assert kind.says
     assert kind.value
     assert "et al." in kind.source or "own" in kind.source
+
+
+def test_the_page_states_every_type_with_its_bar() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "heads.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line.split(" | ") for line in page.splitlines() if line.startswith("| `")}
+    assert list(rows) == list(TYPES)
+    for name, kind in TYPES.items():
+        assert rows[name][3].split()[:2] == [kind.sign, f"{kind.bar:g}"]

@@ -24,7 +24,7 @@ _ON_LIGHT = ("#1f6fb4", "#d9480f", "#2a9d8f", "#b5179e", "#e9b200", "#5c4db1", "
 _ON_DARK = ("#58a6f0", "#ff8a4c", "#45c4b0", "#ff5fd7", "#ffd43b", "#a99bff", "#b4d455", "#d9966b")
 _MARGIN, _BARS, _WIDE = 0.45, 1.9, 9.4  # inches
 _LABELLED = 90  # rows whose tokens are written below their bars
-_GRIDS = 4  # grids in a line
+_GRIDS = 6  # grids in a line
 
 
 def passages_figure(
