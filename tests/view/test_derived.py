@@ -8,7 +8,7 @@ import numpy as np
 from safetensors.numpy import load
 
 from heedmap.runs.reader import Run
-from heedmap.view.derived import _shrunk, heads, thumbnails
+from heedmap.view.derived import _shrunk, heads, thumbnails, types
 
 
 def test_thumbnails_give_back_the_maps_within_a_step(run: Run) -> None:
@@ -60,3 +60,13 @@ def test_heads_tell_what_each_does_in_plain_json(run: Run) -> None:
     assert told["scores"]["previous"][order.index(("self", 0, 1))] == 1.0
     assert told["scores"]["next"][order.index(("self", 1, 1))] == 1.0
     assert tuple(told["show"]) in order
+
+
+def test_types_are_those_of_the_heads_room(run: Run) -> None:
+    told = json.loads(types(run))
+    order = run.heads
+    assert told["types"][order.index(("self", 0, 1))][0] == "previous"
+    assert "first" in told["types"][order.index(("self", 1, 0))]
+    assert told["says"]["previous"] == "the token before"
+    assert len(told["types"]) == len(order)
+    assert all(len(values) == len(order) for values in told["values"].values())

@@ -1,6 +1,7 @@
 /** The viewer's doors: the page of the local server, the exported file, and the notebook widget. */
 import { render } from 'preact'
 import code from '../build/worker.js?raw'
+import type { Telling, Types } from './data/engine'
 import { inside, type InsideFile } from './data/inside'
 import { start } from './data/remote'
 import type { Opened } from './data/run'
@@ -8,7 +9,7 @@ import { served } from './data/served'
 import type { Source } from './data/source'
 import { widgetSource, type AnyModel } from './data/widget'
 import { App } from './ui/app'
-import { Context, layerOf, type RunView, type Shared, type Telling } from './ui/model'
+import { Context, layerOf, type RunView, type Shared } from './ui/model'
 import { fromLink, toLink, type State } from './ui/state'
 import { Store } from './ui/store'
 import style from './ui/style.css?inline'
@@ -93,7 +94,7 @@ async function open(entry: RunEntry, order: RunEntry[], root: HTMLElement, share
     root.dataset.engine = remote.place
     const opened = await remote.call<Opened>('open')
     const parts = [...new Set(opened.heads.map((head) => head.part))]
-    const view: RunView = { name: entry.name, order: order.indexOf(entry), remote, opened, telling: null, parts, note: entry.note }
+    const view: RunView = { name: entry.name, order: order.indexOf(entry), remote, opened, telling: null, types: null, parts, note: entry.note }
     const put = (run: RunView) => {
       const list = [...shared.runs.get().list.filter((other) => other.remote !== remote), run]
       shared.runs.set({ list: list.sort((a, b) => a.order - b.order) })
@@ -107,6 +108,8 @@ async function open(entry: RunEntry, order: RunEntry[], root: HTMLElement, share
     put({ ...view, telling: early })
     const telling = early ?? (await asked)
     if (!early && telling) put({ ...view, telling })
+    const types = await remote.call<Types>('types').catch(() => null)
+    if (types) put({ ...view, telling, types })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     shared.runs.set({ failures: [...shared.runs.get().failures, `${entry.name}: ${message}`] })

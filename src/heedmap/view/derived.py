@@ -10,7 +10,9 @@ import numpy as np
 from safetensors.numpy import save
 
 from heedmap.errors import InputError
-from heedmap.heads.telling import KINDS, head_scores, head_to_show, telling_heads
+from heedmap.heads.evidence import type_heads
+from heedmap.heads.telling import head_scores, head_to_show, telling_heads
+from heedmap.heads.types import TYPES
 from heedmap.runs.manifest import LayerInfo
 from heedmap.runs.reader import Run
 
@@ -42,13 +44,30 @@ def thumbnails(run: Run) -> bytes:
 
 def heads(run: Run) -> bytes:
     """What each head does, as JSON: `scores` (kind → one number per head, in the order of the run's heads, null where
-    it has no meaning), `kinds` (kind → what such a head looks at), `show` (the head to open first)."""
-    scores = head_scores(run)
+    it has no meaning) and `show` (the head to open first)."""
     show = head_to_show(telling_heads(run))
-    plain = {
-        kind: [round(v, 6) if math.isfinite(v) else None for v in values.tolist()] for kind, values in scores.items()
+    scores = {kind: _plain(values) for kind, values in head_scores(run).items()}
+    return json.dumps({"scores": scores, "show": show}, separators=(",", ":")).encode()
+
+
+def types(run: Run) -> bytes:
+    """Of which types each head is, as JSON: `types` (for every head a list, strongest first), `values` (type → one
+    number per head), `says` (type → what such a head looks at), `unjudged` (type → why no head was held against it)."""
+    typing = type_heads(run)
+    names = {name for head in typing.heads for name in head.values}
+    told = {
+        "types": [head.types for head in typing.heads],
+        "values": {
+            name: _plain(np.array([head.values.get(name, np.nan) for head in typing.heads])) for name in sorted(names)
+        },
+        "says": {name: kind.says for name, kind in TYPES.items()},
+        "unjudged": dict(typing.unjudged),
     }
-    return json.dumps({"scores": plain, "kinds": KINDS, "show": show}, separators=(",", ":")).encode()
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def _plain(values: Array) -> list[float | None]:
+    return [round(value, 6) if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _maps(run: Run, info: LayerInfo) -> tuple[list[Array], list[Array]] | None:

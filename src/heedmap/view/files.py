@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heedmap.errors import HeedmapError, RunError
-from heedmap.runs.reader import Run
+from heedmap.runs.reader import Run, open_run
 from heedmap.runs.schema import RUN_JSON
 from heedmap.view import derived
 
 DERIVED: dict[str, Callable[[Run], bytes]] = {
     "derived/heads.json": derived.heads,
     "derived/thumbnails.safetensors": derived.thumbnails,
+    "derived/types.json": derived.types,
 }
 """Small files that are computed from the run when they are first asked for."""
 
@@ -31,6 +32,7 @@ class RunFiles:
         self._paths: dict[str, Path] = {name: run.path / name for name in (RUN_JSON, *run.meta["files"])}
         self._derived: dict[str, bytes] = {}
         self._lock = threading.Lock()
+        self._own: Run | None = None  # Parquet readers bear one thread only, and the caller's run is the caller's
 
     @property
     def names(self) -> list[str]:
@@ -80,7 +82,9 @@ class RunFiles:
     def _content(self, name: str) -> bytes:
         with self._lock:
             if name not in self._derived:
-                self._derived[name] = DERIVED[name](self.run)
+                if self._own is None:
+                    self._own = open_run(self.run.path)
+                self._derived[name] = DERIVED[name](self._own)
             return self._derived[name]
 
 

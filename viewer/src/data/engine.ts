@@ -14,6 +14,20 @@ export interface Grid {
   cut?: 'array_split'
 }
 
+export interface Telling {
+  scores: Record<string, (number | null)[]>
+  show: [string, number, number] | null
+}
+
+export interface Types {
+  /** For every head, strongest first. */
+  types: string[][]
+  values: Record<string, (number | null)[]>
+  /** Type → what such a head looks at. */
+  says: Record<string, string>
+  unjudged: Record<string, string>
+}
+
 export interface WindowSpec extends HeadId {
   what: What
   /** Row and key indices of the head's matrix, ends exclusive. */
@@ -134,9 +148,14 @@ export class Engine {
     return found
   }
 
-  /** What each head does, derived from the run in Python; null where the source does not offer it. */
-  async telling(): Promise<{ scores: Record<string, (number | null)[]>; kinds: Record<string, string>; show: [string, number, number] | null } | null> {
+  /** What each head does, and which one to open first; derived from the run in Python. */
+  async telling(): Promise<Telling> {
     return JSON.parse(await this.text('derived/heads.json'))
+  }
+
+  /** Of which types each head is; derived from the run in Python. */
+  async types(): Promise<Types> {
+    return JSON.parse(await this.text('derived/types.json'))
   }
 
   async window(spec: WindowSpec, ticket: number): Promise<Grid> {

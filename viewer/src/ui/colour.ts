@@ -35,15 +35,21 @@ const DIVERGING: Record<Theme, [Lch[], Lch[]]> = {
   ],
 }
 
-/** Kinds of heads, told apart with any colour vision (after Okabe and Ito). */
+/** Types of heads: one family of hues for what they share, told apart with any colour vision (after Okabe and Ito). */
 export const KIND_COLOURS: Record<string, string> = {
+  induction: '#b3400a',
+  duplicate: '#ea8a4f',
   previous: '#0072b2',
   next: '#56b4e9',
-  self: '#009e73',
+  positional: '#2f4b7c',
+  self: '#007a5a',
+  local: '#66c2a5',
   first: '#e69f00',
-  separator: '#d55e00',
+  sink: '#f3d06b',
+  separator: '#a67c00',
+  punctuation: '#7a6a3a',
   broad: '#cc79a7',
-  mixed: '#8b8f96',
+  none: '#9a9ea5',
 }
 
 export function oklab([l, c, h]: Lch): Rgb {

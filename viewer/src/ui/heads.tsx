@@ -23,7 +23,7 @@ export function Heads() {
   const all = measures(run)
   const named = (name: string) => all.find((m) => m.name === name) ?? all[0]
   const kinds = kindsOf(run)
-  const byType = statistic === 'type' && run.telling !== null
+  const byType = statistic === 'type' && run.types !== null
   const chosen = named(statistic)
   const [low, high] = rangeOf(chosen.values)
   const options = all.map((m) => [m.name, m.label] as const)
@@ -42,8 +42,8 @@ export function Heads() {
       title="Heads"
       class="heads"
       table={() => ({
-        columns: ['part', 'layer', 'head', ...(run.telling ? ['type'] : []), ...all.map((m) => m.name)],
-        rows: run.opened.heads.map((id, i) => [id.part, id.layer, id.head, ...(run.telling ? [kinds[i]] : []), ...all.map((m) => m.values[i])]),
+        columns: ['part', 'layer', 'head', ...(run.types ? ['type'] : []), ...all.map((m) => m.name)],
+        rows: run.opened.heads.map((id, i) => [id.part, id.layer, id.head, ...(run.types ? [run.types.types[i].join(' ')] : []), ...all.map((m) => m.values[i])]),
       })}
     >
       <div class="wide" data-unsaved>
@@ -64,7 +64,7 @@ export function Heads() {
           <Select
             label="coloured by"
             value={byType ? 'type' : chosen.name}
-            options={run.telling ? [['type', 'type'] as const, ...options] : options}
+            options={run.types ? [['type', 'type'] as const, ...options] : options}
             onChange={(name) => state.set({ statistic: name })}
           />
         </div>
@@ -72,12 +72,12 @@ export function Heads() {
       {view === 'grid' || view === 'maps' ? (
         <HeadGrid maps={view === 'maps'} kinds={byType && view === 'grid' ? kinds : null} values={chosen.values} range={[low, high]} onTell={setTold} onOpen={open} />
       ) : view === 'scatter' ? (
-        <Scatter x={named(x)} y={named(y)} kinds={run.telling ? kinds : null} onTell={setTold} onOpen={open} />
+        <Scatter x={named(x)} y={named(y)} kinds={run.types ? kinds : null} onTell={setTold} onOpen={open} />
       ) : (
-        <HeadTable all={all} kinds={run.telling ? kinds : null} onOpen={open} />
+        <HeadTable all={all} kinds={run.types ? kinds : null} onOpen={open} />
       )}
       {view === 'grid' && !byType && <Legend table={palette('sequential', theme)} low={number(low)} high={number(high)} name={chosen.unit} />}
-      {((view === 'grid' && byType) || (view === 'scatter' && run.telling)) && (
+      {((view === 'grid' && byType) || (view === 'scatter' && run.types)) && (
         <ul class="kinds">
           {shown.map((kind) => (
             <li key={kind}>
@@ -90,7 +90,7 @@ export function Heads() {
       {view !== 'table' && here >= 0 && (
         <dl class="facts" aria-live="polite">
           <dt>{headName(run.opened.heads[here], run.parts.length)}</dt>
-          <dd>{run.telling ? KINDS[kinds[here]] : ''}</dd>
+          <dd>{run.types?.types[here].map((type) => KINDS[type]).join(', ') || (run.types ? KINDS.none : '')}</dd>
           {all.filter((m) => ['entropy', 'max_weight', 'mean_distance', 'previous', 'first'].includes(m.name)).map((m) => (
             <div key={m.name}>
               <dt>{m.label}</dt>

@@ -1,18 +1,13 @@
 /** What the components share: the runs, the state, what the pointer is on. */
 import { createContext } from 'preact'
 import { useContext, useEffect, useState } from 'preact/hooks'
+import type { Telling, Types } from '../data/engine'
 import type { Remote } from '../data/remote'
 import { axisTokens, type HeadId, type Layer, type Opened } from '../data/run'
 import type { Theme } from './colour'
 import { oneLine } from './format'
 import type { Hover, State } from './state'
 import { useStore, type Store } from './store'
-
-export interface Telling {
-  scores: Record<string, (number | null)[]>
-  kinds: Record<string, string>
-  show: [string, number, number] | null
-}
 
 /** One open run. */
 export interface RunView {
@@ -21,8 +16,9 @@ export interface RunView {
   order: number
   remote: Remote
   opened: Opened
-  /** Arrives later. */
+  /** These arrive later. */
   telling: Telling | null
+  types: Types | null
   parts: string[]
   /** What an exported file left out, in words. */
   note: string | null

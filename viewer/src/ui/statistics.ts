@@ -13,6 +13,12 @@ const NAMES: Record<string, string> = {
   self: 'on itself',
   first: 'on the first token',
   separator: 'on later special tokens',
+  induction: 'after earlier copies',
+  duplicate: 'on earlier copies',
+  positional: 'largest on a neighbour',
+  local: 'within 5 tokens',
+  sink: 'on its sink',
+  punctuation: 'on punctuation',
 }
 
 export const labelOf = (name: string): string => NAMES[name] ?? words(name)
@@ -31,7 +37,7 @@ export function measures(run: RunView): Measure[] {
     if (HIDDEN.has(name) || values.every((v) => !Number.isFinite(v))) continue
     found.push({ name, label: labelOf(name), unit: meta.statistics[name]?.unit ?? '', values })
   }
-  for (const [name, values] of Object.entries(run.telling?.scores ?? {})) {
+  for (const [name, values] of Object.entries({ ...run.types?.values, ...run.telling?.scores })) {
     if (name === 'broad' || name === 'sharp' || name in headTable || values.every((v) => v === null)) continue
     found.push({ name, label: labelOf(name), unit: 'weight', values: values.map((v) => v ?? NaN) })
   }
@@ -39,32 +45,24 @@ export function measures(run: RunView): Measure[] {
 }
 
 export const KINDS: Record<string, string> = {
+  induction: 'induction',
+  duplicate: 'earlier copies',
   previous: 'token before',
   next: 'token after',
+  positional: 'a neighbour',
   self: 'itself',
+  local: 'nearby',
   first: 'first token',
+  sink: 'a sink',
   separator: 'separator',
+  punctuation: 'punctuation',
   broad: 'broad',
-  mixed: 'mixed',
+  none: 'no type',
 }
 
-/** A head's type: the share that holds at least half of its weight; broad above 3.8 nats (Clark et al. 2019). */
+/** The first type of every head, as `heedmap heads` tells it. */
 export function kindsOf(run: RunView): string[] {
-  const shares = ['previous', 'next', 'self', 'first', 'separator']
-  const scores = run.telling?.scores ?? {}
-  return run.opened.heads.map((_, i) => {
-    let best = 'mixed'
-    let most = 0.5
-    for (const kind of shares) {
-      const value = scores[kind]?.[i] ?? 0
-      if (value >= most) {
-        best = kind
-        most = value
-      }
-    }
-    if (best === 'mixed' && run.opened.headTable.entropy?.[i] > 3.8) best = 'broad'
-    return best
-  })
+  return run.opened.heads.map((_, i) => run.types?.types[i]?.[0] ?? 'none')
 }
 
 export function rangeOf(values: ArrayLike<number>): [number, number] {
