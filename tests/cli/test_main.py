@@ -197,6 +197,13 @@ def test_a_reader_who_leaves_ends_the_program_quietly(printed: str) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="file descriptors as POSIX has them")
+def test_a_closed_output_is_no_error() -> None:
+    body = "sys.stdout.write('seen by nobody'); click.echo('nor this')"
+    result = run(body, capture_output=False, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(1))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
 def test_output_that_does_not_fit_is_an_error(arguments: list[str]) -> None:

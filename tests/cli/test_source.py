@@ -74,6 +74,8 @@ def test_a_folder_is_no_text_file(tmp_path: Path):
             "café".encode("latin-1"), r"got byte 0xe9 at place 3 of .*; convert it: iconv -f LATIN1", id="Latin"
         ),
         pytest.param("cat".encode("utf-16"), r"got UTF-16 in .*; convert it: iconv -f UTF-16", id="UTF-16"),
+        pytest.param("cat".encode("utf-32"), r"got UTF-32 in .*; convert it: iconv -f UTF-32", id="UTF-32"),
+        pytest.param(b"PNG\0\xff\xfe", r"got data of another kind in .*; name a text file", id="binary"),
         pytest.param(b"", r"got nothing in", id="empty"),
         pytest.param(b"\xef\xbb\xbf", r"got nothing in", id="only a byte order mark"),
         pytest.param(b"\r\n\r\n", r"got only white space in", id="only line ends"),
@@ -92,6 +94,11 @@ def test_a_file_that_may_not_be_read_is_one_clear_error(tmp_path: Path, monkeypa
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(InputError, match=r"expected a file that can be read, got .*file\.txt: Permission denied"):
         read_source(None, str(tmp_path / "file.txt"))
+
+
+def test_a_name_that_no_file_can_have_is_one_clear_error():
+    with pytest.raises(InputError, match=r"expected a file that can be read, got a{300}: File name too long"):
+        read_source(None, "a" * 300)
 
 
 def test_a_closed_standard_input_is_one_clear_error(monkeypatch: pytest.MonkeyPatch):

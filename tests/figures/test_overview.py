@@ -43,6 +43,16 @@ def test_the_grid_names_layers_and_heads_and_the_map_its_tokens(made: ModuleType
     assert "made   ·   7 tokens   ·   2 layers × 2 heads" in texts
 
 
+def test_the_line_below_the_title_counts_what_was_measured(made: ModuleType, tmp_path: Path):
+    texts = _texts(overview(_run(made, tmp_path / "run", heads=[1])))
+    assert "made   ·   7 tokens   ·   2 layers × 1 head of 2" in texts
+
+
+def test_the_title_cannot_be_turned_around_or_broken(made: ModuleType, tmp_path: Path):
+    texts = _texts(overview(_run(made, tmp_path / "run", text="a\u202eb \x1b[31mred\ntwo")))
+    assert "ab [31mred two" in texts
+
+
 @pytest.mark.parametrize("facecolor", ["white", "#14161c"])
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_it_is_drawn_on_light_and_dark_pages_without_a_warning(

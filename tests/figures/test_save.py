@@ -43,8 +43,22 @@ def test_missing_folders_are_made(figure: Figure, tmp_path: Path):
 
 def test_a_file_where_a_folder_is_needed_is_a_storage_error(figure: Figure, tmp_path: Path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match=r"\[figure\] expected a place to write the picture to, got"):
-        save(figure, tmp_path / "file" / "a.png")
+    for path in (tmp_path / "file" / "a.png", tmp_path / "file" / "new" / "a.png"):
+        with pytest.raises(
+            StorageError, match=r"expected a place to write the picture to, got .*file, which is a file"
+        ):
+            check_picture_path(path)
+        with pytest.raises(StorageError, match=r"\[figure\] expected a place to write the picture to, got"):
+            save(figure, path)
+
+
+def test_a_place_that_may_not_be_written_to_is_told_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path)
+    with pytest.raises(StorageError, match="which may not be written to"):
+        check_picture_path(tmp_path / "new" / "a.png")
+    with pytest.raises(StorageError, match="File name too long"):
+        check_picture_path(tmp_path / f"{'a' * 300}.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failure_leaves_the_old_picture_and_no_other_file(

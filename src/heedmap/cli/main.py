@@ -79,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done, or the reader of the output has gone. 2: an error the user can act on, one line on stderr. 130: Ctrl-C.
     Any other exception is a defect and keeps its traceback.
     """
+    if sys.stdout is None:  # closed by whoever started us, who wants no output
+        sys.stdout = io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without "→" shows "?", not a traceback
@@ -87,8 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             code = _invoke(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a failure can be told, and not while Python shuts down
+        sys.stdout.flush()  # here, where a failure can be told, and not while Python shuts down
         return code
     except (KeyboardInterrupt, click.Abort):
         return _fail("[heedmap] interrupted", EXIT_INTERRUPTED)

@@ -13,7 +13,12 @@ import click
 from heedmap.errors import InputError
 
 WHERE = "look"
-_BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_BYTE_ORDER_MARKS = {  # the longer ones first: that of UTF-16 begins one of UTF-32
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
 _LONGEST_NAME = 24
 
 
@@ -117,10 +122,12 @@ def _read(file: str) -> bytes:
             click.echo("reading the text from the keyboard; end it with Ctrl-D on a line of its own", err=True)
         return sys.stdin.buffer.read()
     path = Path(file)
-    if path.is_dir():
-        raise InputError(WHERE, expected="a text file", got=f"the folder {file}", do="name a file in it")
     try:
+        if path.is_dir():
+            raise InputError(WHERE, expected="a text file", got=f"the folder {file}", do="name a file in it")
         return path.read_bytes()
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(
             WHERE, expected="a text file", got=f"{file}, which does not exist", do="check the name"
@@ -131,12 +138,16 @@ def _read(file: str) -> bytes:
 
 
 def _decode(content: bytes, name: str) -> str:
-    encoding = _BYTE_ORDER_MARKS.get(content[:2])
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), None)
     try:
         if encoding is None:
             return content.decode("utf-8-sig")
         found = f"{encoding} in {name}"
     except UnicodeDecodeError as problem:
+        if b"\0" in content:
+            raise InputError(
+                WHERE, expected="text in UTF-8", got=f"data of another kind in {name}", do="name a text file"
+            ) from problem
         found = f"byte {content[problem.start]:#04x} at place {problem.start:,} of {name}"
     raise InputError(
         WHERE,
@@ -155,7 +166,12 @@ def _check(text: str, name: str) -> None:
         raise InputError(WHERE, expected="a text with at least one word", got=f"only white space in {name}" if text else
                          f"nothing in {name}")  # fmt: skip
     if "\0" in text:
-        raise InputError(WHERE, expected="text", got=f"a NUL character at place {text.index(chr(0)):,} of {name}")
+        raise InputError(
+            WHERE,
+            expected="text",
+            got=f"a NUL character at place {text.index(chr(0)):,} of {name}",
+            do="take it out; files that hold NUL are mostly binary, or UTF-16",
+        )
     broken = next((place for place, letter in enumerate(text) if "\ud800" <= letter <= "\udfff"), None)
     if broken is not None:
         raise InputError(

@@ -131,7 +131,12 @@ def _span(numbers: list[int]) -> str:
 def _title(run: Run) -> str:
     """As much of the text as a title may need, and of its pair."""
     texts = [run.text[:_TITLE_LETTERS]] + ([] if run.text_pair is None else [run.text_pair[:_TITLE_LETTERS]])
-    return "  +  ".join(" ".join(text.split()) for text in texts)
+    return "  +  ".join(_line(text) for text in texts)
+
+
+def _line(text: str) -> str:
+    """A text on one line, without the characters that no font draws and those that turn the reading direction."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable() or letter in "\u200c\u200d")
 
 
 def _fit(text: str, inches: float, size: float) -> str:
@@ -139,12 +144,14 @@ def _fit(text: str, inches: float, size: float) -> str:
 
 
 def _subtitle(run: Run, missing: frozenset[str]) -> str:
-    layers = {(part, layer) for part, layer, _ in run.heads}
-    heads = max((number for _, _, number in run.heads), default=0) + 1
+    heads = sorted({len(info.heads) for info in run.layers})
+    of_heads = sorted({info.query_heads for info in run.layers})
+    some = "" if heads == of_heads else f" of {_span(of_heads)}"
+    counted = _count(heads[0], "head") if len(heads) == 1 else f"{_span(heads)} heads"
     pieces = [
         str(run.meta["model"].get("name", "a model")),
         _tokens(run),
-        f"{_count(len(layers), 'layer')} × {_count(heads, 'head')}",
+        f"{_count(len(run.layers), 'layer')} × {counted}{some}",
     ]
     if missing:
         pieces.append("#n: token n, whose letters no installed font has")

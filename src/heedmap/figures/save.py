@@ -15,9 +15,9 @@ SUFFIXES = (".png", ".svg")
 
 
 def check_picture_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a picture to be written, once it is sure that its kind is known and its place is no folder.
+    """The path of a picture to be written, once its kind is known and its place can be written to.
 
-    Raises ``InputError``. Cheap, so that a command can ask before it starts its work.
+    Raises ``InputError``, ``StorageError``. Cheap, so that a command can ask before it starts its work.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -27,8 +27,14 @@ def check_picture_path(path: str | os.PathLike[str]) -> Path:
             got=repr(str(path)),
             do=f"write to {path.stem or 'picture'}.png or {path.stem or 'picture'}.svg",
         )
-    if path.is_dir():
-        raise InputError("figure", expected="a file to write the picture to", got=f"the folder {str(path)!r}")
+    try:
+        if path.is_dir():
+            raise InputError("figure", expected="a file to write the picture to", got=f"the folder {str(path)!r}")
+        above = next(place for place in path.absolute().parents if place.exists())
+    except OSError as problem:
+        raise _no_place(path, problem.strerror or str(problem)) from problem
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise _no_place(path, f"{above}, which {'may not be written to' if above.is_dir() else 'is a file'}")
     return path
 
 
@@ -55,13 +61,17 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 160) -> Pat
             partial.unlink(missing_ok=True)
             raise
     except OSError as problem:
-        raise StorageError(
-            "figure",
-            expected="a place to write the picture to",
-            got=f"{problem.strerror or problem} ({path})",
-            do="choose another file name",
-        ) from problem
+        raise _no_place(path, f"{problem.strerror or problem}") from problem
     return path
+
+
+def _no_place(path: Path, why: str) -> StorageError:
+    return StorageError(
+        "figure",
+        expected="a place to write the picture to",
+        got=f"{why} ({path})",
+        do="choose another file name",
+    )
 
 
 def _umask() -> int:
