@@ -165,7 +165,8 @@ def run_complexity(settings: Settings = Settings(), progress: Callable[[str], No
 
 def predicted_bytes(method: str, shape: Shape) -> int:
     """What a method takes beyond its inputs, from shapes alone."""
-    return {"eager": eager_bytes, "sdpa": sdpa_bytes}.get(method, sweep_bytes)(shape)
+    counted = {"eager": eager_bytes, "sdpa": sdpa_bytes}.get(method)
+    return sweep_bytes(shape, kernel=method) if counted is None else counted(shape)
 
 
 def _point(settings: Settings, method: str, n: int, before: Point | None, limit: int) -> Point:

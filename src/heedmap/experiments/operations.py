@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import torch
 
 from heedmap.attention.inputs import AttentionInputs
-from heedmap.kernels.plan import BEST_ELEMENTS
+from heedmap.kernels import native, strips
+from heedmap.kernels.plan import BEST_ELEMENTS, MOST_ROWS, UNIT_ROWS
 from heedmap.measure import MAP_SIZE, STRIP_BYTES
 from heedmap.statistics.base import Grid
 from heedmap.statistics.catalogue import choose
 
 ROW_PASSES = 5
 """Operations of a softmax for each score: largest, difference, exponential, sum, quotient."""
-CHECK = 6.5
-"""Bytes for each value that `torch.isfinite` holds while it works."""
 TABLES = 4
 """Strip tables that a sweep holds at its peak: scores, weights, scratch, and one for a term at work."""
 
@@ -77,23 +76,32 @@ def sdpa_bytes(shape: Shape) -> int:
     return shape.output_bytes + 4 * shape.batch * shape.n * shape.heads
 
 
-def sweep_bytes(shape: Shape, statistics: str | Sequence[str] = "default") -> int:
-    """What `attend` holds beyond its inputs: the state of each statistic, the output, and its work at the peak.
+def sweep_bytes(shape: Shape, statistics: str | Sequence[str] = "default", kernel: str | None = None) -> int:
+    """What `attend` holds beyond its inputs: statistics, output, the scaled query, and the work of a kernel.
 
-    Work is the scaled query (key and value too, where the inputs are not float32), and then either the check of all
-    values for NaN and infinity, or one strip, whichever is larger.
+    The kernel is by default the one that "auto" takes here. In half precision key and value are copied to float32.
     """
-    one = shape.n * (shape.heads * shape.head_dim)
-    values = shape.n * shape.of_keys * shape.of_values
-    copies = 4 * one + (0 if shape.itemsize == 4 else 4 * (values + shape.n * shape.of_keys * shape.head_dim))
-    work = copies + max(strip_bytes(shape), int(CHECK * values))
-    return state_bytes(shape, statistics) + shape.output_bytes + work
+    keys = 4 * shape.batch * shape.n * shape.of_keys * (shape.head_dim + shape.of_values)
+    query = 4 * shape.n * shape.heads * shape.head_dim
+    copies = query + (0 if shape.itemsize == 4 else keys // shape.batch)
+    if kernel is None:
+        kernel = strips.NAME if native.extension() is None else native.NAME
+    work = native_bytes(shape) if kernel == native.NAME else strip_bytes(shape)
+    return state_bytes(shape, statistics) + shape.output_bytes + copies + work
+
+
+def native_bytes(shape: Shape) -> int:
+    """Keys and values packed for the compiled pass (and what packing takes), and its sums for every 32 rows."""
+    packed = 4 * shape.n * shape.of_keys * (2 * shape.head_dim + shape.of_values)
+    sums = 2 * shape.n * -(-min(shape.n, MOST_ROWS) // UNIT_ROWS)
+    together = min(shape.heads, max(1, STRIP_BYTES // (8 * sums)))
+    return packed + 8 * together * sums
 
 
 def strip_bytes(shape: Shape) -> int:
     """The tables of one strip, of at most 256 rows of as many heads as fit: bounded, whatever n is."""
     elements = max(1, min(STRIP_BYTES // (TABLES * 4), BEST_ELEMENTS))
-    rows = max(1, min(256, elements // shape.n, shape.n))
+    rows = max(1, min(MOST_ROWS, elements // shape.n, shape.n))
     heads = max(1, min(shape.heads, elements // (rows * shape.n)))
     return TABLES * 4 * heads * rows * (shape.n + rows)
 

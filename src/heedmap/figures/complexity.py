@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from heedmap.figures import curves
 from heedmap.figures.style import Style, style_for
 
-NAMES = {"eager": "weights kept", "sdpa": "torch’s fused", "strips": "heedmap’s sweep", "native": "heedmap, native"}
+NAMES = {"eager": "weights kept", "sdpa": "torch’s fused", "native": "heedmap’s sweep", "strips": "the same in torch"}
 """How a method is called in the picture."""
 _BYTES = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
 
@@ -78,7 +78,7 @@ def _curve(
         )
         half = (fit["high"] - fit["low"]) / 2
         name += f"\n∝ $n^{{{fit['exponent']:.2f}}}$ ± {half:.2f}" if half < 1 else ""
-        name += f"\nand {_size(fit['fixed'])} fixed" if quantity == "bytes" and fit["fixed"] > 2**20 else ""
+        name += f"\nand {_size(fit['fixed'])} fixed" if quantity == "bytes" and fit["fixed"] > 2**23 else ""
     axes.plot(*zip(*measured, strict=True), "o", markersize=4.4, color=color, markeredgecolor=style.page,
               markeredgewidth=0.6, zorder=3)  # fmt: skip
     if hollow:
@@ -97,7 +97,7 @@ def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
     previous = np.inf
     for at, text, color in reversed(placed):  # from the top, so that none leaves the picture
         size = 11.5 * (text.count("\n") + 1)
-        at = min(at, previous - size / 2 - 3)
+        at = min(at, previous - size / 2 - 3, height - size / 2 + 6)
         axes.annotate(text, (1, at / height), xycoords="axes fraction", xytext=(9, 0), textcoords="offset points",
                       fontsize=8, color=color, va="center", linespacing=1.25, annotation_clip=False)  # fmt: skip
         previous = at - size / 2

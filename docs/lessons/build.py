@@ -1,0 +1,230 @@
+"""Fills the numbers of the lessons from code, and draws their pictures.
+
+    python docs/lessons/build.py            # fill the numbers into the texts, in both languages
+    python docs/lessons/build.py --pictures # and draw docs/images/scaling*.png and complexity*.png
+    python docs/lessons/build.py --measure  # and measure complexity.json anew, on a quiet machine (minutes)
+
+In a text a number stands before its name: `8.01<!--raw_spread-->`. The tests compute every number again and hold the
+texts to them, and find no digit in the prose that has no name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+IMAGES = HERE.parent / "images"
+RECORD = HERE / "complexity.json"
+NAMED = re.compile(r"(?P<number>[−-]?[0-9][0-9,]*(?:\.[0-9]+)?)(?P<after>\s?%?)<!--(?P<name>[a-z0-9_]+)-->")
+DARK = "#14161c"
+CAT = "The cat sat on the mat because it was tired"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value, and how many decimals of it the texts show; `scale` 100 for per cent."""
+
+    value: float
+    decimals: int = 0
+    scale: float = 1.0
+
+    @property
+    def text(self) -> str:
+        return f"{self.value * self.scale:,.{self.decimals}f}".replace("-", "−")
+
+    def agrees(self, text: str) -> bool:
+        """Whether a printed number is this one, to one unit of its last digit."""
+        printed = float(text.replace(",", "").replace("−", "-"))
+        unit = 10.0 ** -len(text.partition(".")[2]) if self.decimals else 0.0
+        return abs(printed - self.value * self.scale) <= unit + 1e-9 + (0.5 if not self.decimals else 0.0)
+
+
+@cache
+def numbers() -> Mapping[str, Number]:
+    """Every number of the lessons, computed now (but for those of the recorded measurement)."""
+    found: dict[str, Number] = {}
+    for part in (_cat, _scaling, _heads, _length, _paths):
+        for name, number in part():
+            assert name not in found, name
+            found[name] = number
+    return found
+
+
+def _cat() -> Iterator[tuple[str, Number]]:
+    from heedmap import look
+
+    run = look(CAT)
+    words = run.tokens.column("text").to_pylist()
+    it, cat, mat = words.index("it"), words.index("cat"), words.index("mat")
+    weights, raw, scores = run.weights(5, 11), run.raw_scores(5, 11), run.scores(5, 11)
+    yield "tokens", Number(len(words))
+    yield "head_dim", Number(run.layer(5).head_dim)
+    yield "heads", Number(len(run.heads))
+    yield "scale", Number(run.layer(5).scale, 3)
+    for name, place in (("cat", cat), ("mat", mat), ("it", it)):
+        yield f"raw_it_{name}", Number(float(raw[it, place]), 1)
+        yield f"score_it_{name}", Number(float(scores[it, place]), 2)
+        yield f"weight_it_{name}", Number(float(weights[it, place]), 3)
+    yield "row_of_it", Number(it)
+    yield "row_sum_of_it", Number(float(weights[it].sum()), 3)
+    entropy = run.table("query", layer=5, head=11, part="self").column("entropy").to_pylist()
+    yield "entropy_of_it", Number(entropy[it], 2)
+    yield "entropy_uniform", Number(math.log(len(words)), 2)
+    count = len(words)
+    previous, following, first = run.weights(0, 2), run.weights(1, 8), run.weights(2, 7)
+    yield "previous_share", Number(sum(previous[i, i - 1] for i in range(1, count)) / (count - 1), 3)
+    yield "next_share", Number(sum(following[i, i + 1] for i in range(count - 1)) / (count - 1), 3)
+    yield "first_share", Number(float(first[:, 0].mean()), 3)
+
+
+def _scaling() -> Iterator[tuple[str, Number]]:
+    from heedmap.experiments.components import Components
+    from heedmap.experiments.scaling import agreement
+
+    found = _experiment()
+    settings = found.settings
+
+    def mean(head_dim: int, form: str, quantity: str) -> float:
+        return found.point(head_dim, form, quantity).measured.mean
+
+    yield "n", Number(settings.n)
+    yield "seeds", Number(settings.seeds)
+    yield "d", Number(64)
+    yield "root_d", Number(8)
+    yield "widest_d", Number(max(settings.head_dims))
+    yield "log_n", Number(math.log(settings.n), 2)
+    for form in ("raw", "scaled"):
+        for quantity, decimals in (("spread", 2), ("entropy", 2), ("largest", 2), ("jacobian", 3), ("gradient", 2)):
+            point = found.point(64, form, quantity)
+            yield f"{form}_{quantity}", Number(point.measured.mean, decimals)
+            assert point.predicted is not None
+            yield f"{form}_{quantity}_predicted", Number(point.predicted, decimals)
+    yield "warm_entropy", Number(math.log(settings.n) - 0.5, 2)
+    yield "frozen_from", Number(math.sqrt(2 * math.log(settings.n)), 2)
+    yield "saturated", Number(mean(64, "raw", "saturated"), 0, 100)
+    yield "saturated_widest", Number(mean(1024, "raw", "saturated"), 0, 100)
+    yield "median_raw_widest", Number(mean(1024, "raw", "gradient_median"), 3)
+    yield "median_scaled_widest", Number(mean(1024, "scaled", "gradient_median"), 2)
+    yield "gradient_raw_widest", Number(mean(1024, "raw", "gradient"), 1)
+    within, judged = agreement(found.points)
+    yield "within", Number(within)
+    yield "judged", Number(judged)
+    yield "correlation", Number(0.1, 1)
+    yield "correlated_spread", Number(math.sqrt(Components("correlated", 0.1).score_variance(64)), 1)
+
+
+@cache
+def _experiment() -> Any:
+    from heedmap.experiments.scaling import run_scaling
+
+    return run_scaling()
+
+
+def _heads() -> Iterator[tuple[str, Number]]:
+    from heedmap.capture.models import resolve
+    from heedmap.capture.tokens import tokenise
+    from heedmap.experiments.scaling_heads import claim, measure_heads
+
+    loaded = resolve("minilm")
+    text = (ROOT / "LICENSE").read_text()
+    tokens, inputs = tokenise(loaded.tokenizer, text, max_tokens=512)
+    heads = measure_heads(loaded.model, inputs)
+    found = claim(heads)
+    yield "claim_tokens", Number(len(tokens))
+    yield "claim_heads", Number(found.heads)
+    yield "claim_kept", Number(found.kept)
+    yield "query_variance_low", Number(found.query_variance[0], 1)
+    yield "query_variance_median", Number(found.query_variance[1], 1)
+    yield "query_variance_high", Number(found.query_variance[2], 0)
+    yield "query_shifted", Number(found.query_shifted, 0, 100)
+    yield "real_spread_low", Number(found.raw_spread[0], 1)
+    yield "real_spread_median", Number(found.raw_spread[1], 0)
+    yield "real_spread_high", Number(found.raw_spread[2], 0)
+    yield "promised_spread", Number(found.promised, 1)
+    yield "saturating", Number(sum(head.saturates for head in heads))
+    yield "saturating_unscaled", Number(sum(head.saturates_unscaled for head in heads))
+
+
+def _length() -> Iterator[tuple[str, Number]]:
+    from heedmap.experiments.operations import Shape
+    from heedmap.experiments.skeleton import Skeleton, config_of
+
+    yield "long_n", Number(8192)
+    yield "long_cells", Number(Shape(8192).cells)
+    record = json.loads(RECORD.read_text())
+    points = {(point["method"], point["n"]): point for point in record["points"]}
+    yield "eager_megabytes", Number(points["eager", 8192]["bytes"] / 1e6, 0)
+    yield "sweep_megabytes", Number(points["native", 8192]["bytes"] / 1e6, 0)
+    for fit in record["exponents"]:
+        if fit["quantity"] == "bytes":
+            yield f"{fit['method']}_exponent", Number(fit["exponent"], 2)
+    config, kind, _, name = config_of("smollm2")
+    passed = Skeleton(config, kind, name).forward(8192, 1, lambda shape: 0)
+    cells = sum(call.cells for call in passed.attended)
+    yield "book_heads", Number(sum(call.shape.heads for call in passed.attended))
+    yield "book_cells", Number(cells)
+    yield "book_gigabytes", Number(4 * cells / 1e9, 1)
+
+
+def _paths() -> Iterator[tuple[str, Number]]:
+    from heedmap.experiments.path_length import attention_layers, convolution_layers, recurrence_steps
+
+    yield "attention_path", Number(attention_layers(12))
+    yield "recurrence_path", Number(recurrence_steps(12))
+    yield "convolution_width", Number(3)
+    yield "convolution_path", Number(convolution_layers(12, 3))
+
+
+def texts() -> list[Path]:
+    """The lessons, in both languages."""
+    return sorted(HERE.glob("*.md"))
+
+
+def filled(text: str) -> str:
+    """A lesson with its numbers as they are now."""
+
+    def replace(match: re.Match[str]) -> str:
+        return f"{numbers()[match['name']].text}{match['after']}<!--{match['name']}-->"
+
+    return NAMED.sub(replace, text)
+
+
+def main(arguments: list[str]) -> int:
+    """See the top of the file."""
+    if "--measure" in arguments:
+        command = [sys.executable, "-m", "heedmap", "complexity", "--seconds", "60", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        RECORD.write_text(json.dumps(json.loads(done.stdout), indent=1) + "\n")
+    if "--pictures" in arguments or "--measure" in arguments:
+        _draw()
+    for path in texts():
+        path.write_text(filled(path.read_text()))
+    return 0
+
+
+def _draw() -> None:
+    from heedmap.figures.complexity import complexity_figure
+    from heedmap.figures.save import save
+    from heedmap.figures.scaling import scaling_figure
+
+    pictures: list[tuple[str, Callable[..., Any], Any]] = [
+        ("scaling", scaling_figure, _experiment().document()),
+        ("complexity", complexity_figure, json.loads(RECORD.read_text())),
+    ]
+    for name, draw, document in pictures:
+        save(draw(document), IMAGES / f"{name}.png")
+        save(draw(document, facecolor=DARK), IMAGES / f"{name}-dark.png")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
