@@ -15,6 +15,15 @@ from heedmap import measure
 
 LESSONS = Path(__file__).parents[2] / "docs" / "lessons"
 TEXTS = sorted(LESSONS.glob("*.md"))
+NO_PROSE = (
+    r"```.*?```",
+    r"`[^`]*`",
+    r"SmolLM2",
+    r"<picture>.*?</picture>",
+    r"!?\[([^\]]*)\]\([^)]*\)",
+    r"(?m)^\d\. ",
+)
+"""What may hold digits: code, names, pictures, links, the numbers of a list."""
 ENGLISH = [path for path in TEXTS if not path.name.endswith(".ko.md")]
 
 
@@ -42,14 +51,7 @@ def test_every_number_is_what_the_code_computes(path: Path, build: ModuleType) -
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_no_digit_of_the_prose_is_without_a_name(path: Path, build: ModuleType) -> None:
     prose = path.read_text()
-    for hidden in (
-        r"```.*?```",
-        r"`[^`]*`",
-        r"SmolLM2",
-        r"<picture>.*?</picture>",
-        r"!?\[([^\]]*)\]\([^)]*\)",
-        r"(?m)^\d\. ",
-    ):
+    for hidden in NO_PROSE:
         prose = re.sub(hidden, "", prose, flags=re.DOTALL)
     prose = build.NAMED.sub("", prose)
     assert re.findall(r".{0,20}[0-9].{0,20}", prose) == []
