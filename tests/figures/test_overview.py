@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from heedmap.errors import InputError
 from heedmap.figures.fonts import MissingGlyphWarning
+from heedmap.figures.grid import head_values, statistics_of
 from heedmap.figures.overview import find_head, overview
 from heedmap.figures.save import save
 
@@ -213,3 +214,19 @@ def test_pictures_need_neither_torch_nor_pyplot():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_each_kind_of_a_statistic_with_several_values_can_colour_the_grid(made: ModuleType, tmp_path: Path):
+    marks = [False, True, True, False, False, False, False]
+    spans = {"the cat": marks, "rest": [not mark for mark in marks]}
+    run = _run(made, tmp_path / "run", statistics="all", spans=spans)
+    names = statistics_of(run)
+    assert {"span_mass.the cat", "span_mass.rest", "max_score"} <= set(names)
+    assert not [name for name in names if name.startswith("rows") or name == "span_mass"]
+    values = head_values(run, "span_mass.the cat")
+    assert values.table[0, 1] == pytest.approx(2 / N, abs=1e-6)
+    assert values.table[1, 0] == pytest.approx(0, abs=1e-6)
+    assert values.title == "mean span mass of the cat (weight) by layer ↓ and head →"
+    assert head_values(run, "max_score").title.startswith("largest max score (logit)")
+    with pytest.raises(InputError, match=r"span_mass\.the cat"):
+        overview(run, "span_mass")

@@ -42,12 +42,15 @@ class HeadValues:
     unit: str
     rows: list[tuple[str, int]]
     table: np.ndarray
+    over_rows: str = "mean"
+    """How the rows of a head became its value: their mean, or the largest of them (`max`)."""
 
     @property
     def title(self) -> str:
         unit = f" ({self.unit})" if self.unit and self.unit not in self.name else ""
-        mean = "" if self.name.startswith("mean") else "mean "
-        return f"{mean}{self.name.replace('_', ' ')}{unit} by layer ↓ and head →"
+        how = {"mean": "" if self.name.startswith("mean") else "mean ", "max": "largest "}[self.over_rows]
+        name, _, label = self.name.partition(".")
+        return f"{how}{name.replace('_', ' ')}{f' of {label}' if label else ''}{unit} by layer ↓ and head →"
 
     @property
     def signed(self) -> bool:
@@ -60,8 +63,21 @@ class HeadValues:
 
 
 def statistics_of(run: Run) -> list[str]:
-    """The statistics of a run that have one mean per head, and so can colour the grid."""
-    return [name for name in run.table("head").column_names if name not in (*_KEYS, *_COUNTS)]
+    """The statistics of a run that have one value per head, and so can colour the grid.
+
+    One that has several, the mass on each kind of token, is there once for each: ``class_mass.punctuation``.
+    """
+    table, described = run.table("head"), run.meta["statistics"]
+    names: list[str] = []
+    for column in table.schema:
+        if column.name in _KEYS or column.name in _COUNTS or column.name.startswith("rows_"):
+            continue
+        if hasattr(column.type, "list_size"):
+            labels = described.get(column.name, {}).get("labels", map(str, range(column.type.list_size)))
+            names += [f"{column.name}.{label}" for label in labels]
+        else:
+            names.append(column.name)
+    return names
 
 
 def head_values(run: Run, statistic: str) -> HeadValues:
@@ -73,7 +89,13 @@ def head_values(run: Run, statistic: str) -> HeadValues:
             "overview", expected=f"a statistic of this run's heads ({', '.join(columns)})", got=repr(statistic)
         )
     keys = list(zip(*(heads.column(name).to_pylist() for name in _KEYS), strict=True))
-    values = heads.column(statistic).to_numpy(zero_copy_only=False).astype(np.float64)
+    name, _, label = statistic.partition(".")
+    values = heads.column(name).to_numpy(zero_copy_only=False)
+    described = run.meta["statistics"].get(name, {})
+    if label:
+        which = columns.index(statistic) - next(i for i, c in enumerate(columns) if c.startswith(f"{name}."))
+        values = np.array([np.nan if own is None else own[which] for own in values])
+    values = values.astype(np.float64)
     values[~np.isfinite(values)] = np.nan
     if not np.isfinite(values).any():
         raise InputError("overview", expected=f"a finite {statistic} in some head", got="none in this run")
@@ -85,8 +107,7 @@ def head_values(run: Run, statistic: str) -> HeadValues:
     place = {row: index for index, row in enumerate(rows)}
     for (part, layer, head), value in zip(keys, values, strict=True):
         table[place[part, layer], head] = value
-    unit = run.meta["statistics"].get(statistic, {}).get("unit", "")
-    return HeadValues(statistic, unit, rows, table)
+    return HeadValues(statistic, described.get("unit", ""), rows, table, described.get("over_rows", "mean"))
 
 
 def size(values: HeadValues, beside: float) -> Size:
