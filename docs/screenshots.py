@@ -27,22 +27,23 @@ ARGUMENTS = [
     "--enable-unsafe-swiftshader",
     "--disable-background-networking",
 ]
-WIDE, NARROW = {"width": 1280, "height": 840}, {"width": 600, "height": 1000}
+WIDE, TALL, NARROW = {"width": 1280, "height": 840}, {"width": 1280, "height": 1250}, {"width": 600, "height": 1000}
+EDGE = 12
 
 # name → run, link, what to show (None: the whole window), viewport, colour scheme
 PICTURES: dict[str, tuple[int, str, str | None, dict[str, int], str]] = {
     "view": (0, "head=self.5.11&query=8&textView=attends&statistic=entropy", None, WIDE, "light"),
-    "view-long": (1, "head=self.10.0&query=430&centre=map", None, WIDE, "light"),
+    "view-long": (1, "head=self.10.0", None, WIDE, "light"),
     "view-dark": (1, "head=self.12.3&view=400_460_380_440&query=430", None, WIDE, "dark"),
     "view-narrow": (0, "head=self.5.11&query=8", None, NARROW, "light"),
-    "view-heads": (1, "headView=grid&statistic=type", "heads", WIDE, "light"),
-    "view-maps": (0, "headView=maps&head=self.5.11", "heads", WIDE, "light"),
-    "view-scatter": (1, "headView=scatter&x=entropy&y=mean_distance", "heads", WIDE, "light"),
-    "view-map": (1, "head=self.10.0&view=500_700_400_700", "map", WIDE, "light"),
-    "view-text": (1, "head=self.10.0&textView=receives", "text", WIDE, "light"),
-    "view-lines": (0, "head=self.5.11&textView=lines&query=8", "text", WIDE, "light"),
-    "view-query": (0, "head=self.5.11&query=8", "query", WIDE, "light"),
-    "view-profiles": (1, "head=self.18.8&centre=profiles", "profiles", WIDE, "light"),
+    "view-heads": (1, "headView=grid&statistic=type", "heads", TALL, "light"),
+    "view-maps": (0, "headView=maps&head=self.5.11", "heads", TALL, "light"),
+    "view-scatter": (1, "headView=scatter&x=entropy&y=mean_distance", "heads", TALL, "light"),
+    "view-map": (1, "head=self.10.0&view=500_700_400_700", "map", TALL, "light"),
+    "view-text": (1, "head=self.10.0&textView=receives", "text", TALL, "light"),
+    "view-lines": (0, "head=self.5.11&textView=lines&query=8", "text", TALL, "light"),
+    "view-query": (0, "head=self.5.11&query=8", "query", TALL, "light"),
+    "view-profiles": (1, "head=self.18.8&centre=profiles", "profiles", TALL, "light"),
     "view-compare": (
         1,
         "head=self.10.0&centre=compare&otherHead=self.12.3&view=400_480_400_480",
@@ -59,8 +60,20 @@ def picture(browser: Any, url: str, name: str) -> None:
     page.goto(f"{url}#{link}")
     page.wait_for_selector("main.panels")
     page.wait_for_timeout(2500)  # long windows are computed in steps
-    target = page if panel is None else page.locator(f"[data-panel={panel}]")
-    target.screenshot(path=IMAGES / f"{name}.png")
+    path = IMAGES / f"{name}.png"
+    if panel is None:
+        page.screenshot(path=path)
+    else:
+        section = page.locator(f"[data-panel={panel}]")
+        section.scroll_into_view_if_needed()
+        box = section.bounding_box()
+        clip = {
+            "x": box["x"] - EDGE,
+            "y": box["y"] - EDGE,
+            "width": box["width"] + 2 * EDGE,
+            "height": box["height"] + 2 * EDGE,
+        }
+        page.screenshot(path=path, clip=clip, full_page=False)
     page.close()
 
 
