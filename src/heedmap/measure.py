@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedmap.attention.checks import whole
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.attention.masks import Mask
 from heedmap.errors import InputError, UnsupportedError
@@ -137,6 +138,8 @@ def attend(
         raise UnsupportedError(
             "attend", expected="a mask that needs no gradient", got="requires_grad=True", do="give mask.detach()"
         )
+    if value is None:
+        raise InputError("attend", expected="a value for each key", got="none", do="use measure where there are none")
     inputs = AttentionInputs(
         query,
         key,
@@ -211,15 +214,20 @@ def _prepared(
     map_size: int,
     top: int,
 ) -> _Prepared:
-    start, stop = (0, inputs.query_len) if rows is None else rows
+    start, stop = (0, inputs.query_len) if rows is None else _rows(rows)
     if not 0 <= start < stop <= inputs.query_len:
         raise InputError("measure", expected=f"rows within 0 to {inputs.query_len}", got=f"{rows}")
     for name, number in (("strip_bytes", strip_bytes), ("map_size", map_size), ("top", top)):
-        if not isinstance(number, int) or number < 1:
-            raise InputError("measure", expected=f"{name} of 1 or more", got=f"{number!r}")
+        whole("measure", name, number, least=1)
     chosen, ratios = choose(statistics, inputs)
     task = Task(inputs, chosen, Grid.of(inputs, map_size, top), (start, stop), strip_bytes, with_output=rows is None)
     return _Prepared(task, _kernel(kernel, inputs, chosen), ratios)
+
+
+def _rows(rows: tuple[int, int]) -> tuple[int, int]:
+    if not isinstance(rows, tuple | list) or len(rows) != 2:
+        raise InputError("measure", expected="rows as (start, stop)", got=f"{rows!r}")
+    return whole("measure", "a row", rows[0]), whole("measure", "a row", rows[1])
 
 
 def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...]) -> ModuleType:

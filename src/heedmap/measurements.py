@@ -113,6 +113,8 @@ class Measurements(Mapping[str, np.ndarray]):
         Raises:
             InputError: the parts have rows in common, or are not parts of one call with the same statistics.
         """
+        if not isinstance(other, Measurements):
+            raise InputError("merge", expected="Measurements of other query rows", got=type(other).__name__)
         if set(self) != set(other):
             different = sorted(set(self) ^ set(other))
             raise InputError("merge", expected="parts with the same statistics", got=f"{different} in one of them only")

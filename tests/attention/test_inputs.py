@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -35,6 +36,20 @@ def test_half_precision_is_computed_in_single() -> None:
         assert AttentionInputs(Q.to(dtype), K.to(dtype)).compute_dtype == expected
 
 
+def test_numbers_of_numpy_and_lists_are_numbers_too() -> None:
+    inputs = AttentionInputs(
+        Q,
+        K,
+        scale=np.float32(0.5),  # type: ignore[arg-type]
+        query_offset=np.int64(3),  # type: ignore[arg-type]
+        sinks=np.zeros(4),  # type: ignore[arg-type]
+        valid_queries=[[True] * 4 + [False]] * 2,  # type: ignore[arg-type]
+    )
+    assert (inputs.scale, inputs.query_offset) == (0.5, 3)
+    assert inputs.sinks is not None
+    assert inputs.valid_queries is not None
+
+
 @pytest.mark.parametrize(
     ("args", "more", "message"),
     [
@@ -49,7 +64,7 @@ def test_half_precision_is_computed_in_single() -> None:
         ((Q, K, K[:, :, :6]), {}, r"value \[2, 2, 7, dim\] like the key"),
         ((Q, K), {"scale": -1.0}, "positive scale"),
         ((Q, K), {"softcap": 0}, "positive softcap"),
-        ((Q, K), {"mask": "causal"}, "a mask of heedmap.attention.masks or a tensor, got str"),
+        ((Q, K), {"mask": "causal"}, "a mask of heedmap.masks or a tensor, got str; make one"),
         ((Q, K), {"mask": torch.ones(5, 6).bool()}, r"broadcasts to .* = \[2, 4, 5, 7\]"),
         ((Q, K), {"mask": masks.padding(torch.ones(2, 6).bool())}, r"values for \[2 or 1, 7\] keys, got \[2, 6\]"),
         ((Q, K), {"mask": masks.prefix([1, 2, 3])}, "one length, or one for each of 2 texts, got 3"),
@@ -57,6 +72,19 @@ def test_half_precision_is_computed_in_single() -> None:
         ((Q, K), {"sinks": [1.0, math.nan, 0.0, 0.0]}, r"sinks below infinity"),
         ((Q, K), {"valid_queries": torch.ones(2, 7).bool()}, r"valid_queries as bool \[2, 5\]"),
         ((Q, K), {"valid_queries": torch.ones(2, 5)}, r"valid_queries as bool"),
+        ((Q.to_sparse(), K), {}, "query as a dense tensor, got torch.sparse_coo"),
+        ((Q, K.to("meta")), {}, "key as a dense tensor, got one without data"),
+        ((Q, K), {"scale": "0.5"}, "a positive scale, as a number, got '0.5'"),
+        ((Q, K), {"scale": True}, "a positive scale"),
+        ((Q, K), {"scale": math.nan}, "a positive scale"),
+        ((Q, K), {"softcap": math.inf}, "a positive softcap"),
+        ((Q, K), {"sinks": "none"}, "sinks as a tensor, an array or lists of numbers, got 'none'"),
+        ((Q, K), {"valid_queries": "all"}, "valid_queries as a tensor, an array or lists"),
+        ((Q, K), {"token_ids": [None] * 7}, "token_ids as a tensor, an array or lists"),
+        ((Q, K), {"query_offset": 1.5}, "a whole number as query_offset, got 1.5"),
+        ((Q, K), {"query_offset": 2**70}, "a whole number as query_offset"),
+        ((Q, K), {"key_offset": "3"}, "a whole number as key_offset, got '3'"),
+        ((Q, K), {"key_offset": None}, "a whole number as key_offset, got None"),
     ],
 )
 def test_bad_input_is_one_clear_error(args, more, message) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -125,6 +126,18 @@ def test_a_padding_mask_is_described_by_its_real_stretches() -> None:
         (lambda: masks.from_tensor(torch.eye(4)), "float mask of only 0 and 1"),
         (lambda: masks.from_function(3), "a function of"),
         (lambda: masks.from_tensor(torch.rand(4, 4)) | masks.causal(), "combine additive masks with &"),
+        (lambda: masks.causal(1.5), "a whole number as offset, got 1.5"),
+        (lambda: masks.causal(None), "a whole number as offset, got None"),
+        (lambda: masks.chunked(4, start=[0.5]), "a whole number as start, got 0.5"),
+        (lambda: masks.prefix([1.5]), "length of 0 or more, got 1.5"),
+        (lambda: masks.prefix("3"), "length of 0 or more, got '3'"),
+        (lambda: masks.prefix(None), "length of 0 or more, got None"),
+        (lambda: masks.prefix([]), "a length, or one for each text, got none"),
+        (lambda: masks.padding(None), "one value for each key as a tensor, an array or lists"),
+        (lambda: masks.packed("ab"), "one value for each key as a tensor, an array or lists"),
+        (lambda: masks.from_tensor(None), "a mask as a tensor, an array or lists"),
+        (lambda: masks.causal() & torch.ones(4, 4).bool(), r"two masks to combine, got Tensor; wrap it"),
+        (lambda: masks.causal() | None, "two masks to combine, got NoneType"),
     ],
 )
 def test_bad_input_is_one_clear_error(make, message) -> None:
@@ -141,3 +154,17 @@ def test_a_function_must_answer_with_booleans() -> None:
     mask = masks.from_function(lambda b, h, q, k: q - k).fit(FRAME)
     with pytest.raises(InputError, match="booleans"):
         mask.allowed(0, AT, AT)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [(None, "the function's answer as a tensor"), (torch.ones(3, 2).bool(), r"broadcasts to \[heads, queries, keys\]")],
+)
+def test_a_function_must_answer_for_every_pair(answer: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        masks.from_function(lambda b, h, q, k: answer).fit(FRAME).allowed(0, AT, AT)
+
+
+def test_sizes_may_be_numpys_numbers() -> None:
+    assert masks.sliding_window(np.int64(4)) == masks.sliding_window(4)  # type: ignore[arg-type]
+    assert masks.prefix(np.array([1, 2])) == masks.prefix([1, 2])  # type: ignore[arg-type]

@@ -49,5 +49,20 @@ def test_bad_sizes_are_named() -> None:
         MultiHeadSelfAttention(16, 3)
     with pytest.raises(InputError, match="d_k of 1 or more"):
         SelfAttention(16, 0)
-    with pytest.raises(InputError, match=r"x \[..., length, 16\], got \[5, 8\]"):
+    with pytest.raises(InputError, match="d_k of 1 or more, got True"):
+        SelfAttention(16, True)
+    with pytest.raises(InputError, match=r"x \[..., length, 16\] in torch.float32, got torch.float32 \[5, 8\]"):
         SelfAttention(16, 8)(torch.randn(5, 8))
+
+
+@pytest.mark.parametrize("x", [None, torch.ones(16), torch.ones(5, 16).long(), torch.ones(5, 16).half()])
+@pytest.mark.parametrize("module", [SelfAttention(16, 8), MultiHeadSelfAttention(16, 2)])
+def test_rows_that_do_not_fit_are_one_clear_error(module: torch.nn.Module, x: object) -> None:
+    with pytest.raises(InputError, match=r"expected x \[..., length, 16\] in torch.float32, got"):
+        module(x)
+
+
+def test_under_autocast_rows_of_another_precision_are_taken() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        output, _ = SelfAttention(16, 8)(torch.randn(5, 16).bfloat16())
+    assert output.dtype == torch.bfloat16

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from heedmap.attention import scaled_dot_product_attention
+from heedmap.attention import masks, scaled_dot_product_attention
 from heedmap.errors import InputError
 
 
@@ -144,6 +144,12 @@ def test_a_sink_takes_its_share_of_every_row() -> None:
         ((5, 4), (7, 4), (7, 4), {"mask": torch.ones(5, 6).bool()}, r"broadcasts to \[5, 7\], got \[5, 6\]"),
         ((5, 4), (7, 4), (7, 4), {"mask": torch.full((5, 7), 2)}, "integer mask of 0 and 1"),
         ((5, 4), (7, 4), (7, 4), {"mask": torch.full((5, 7), torch.nan)}, r"NaN or \+inf"),
+        ((5, 4), (7, 4), (7, 4), {"mask": masks.causal()}, "the mask as a torch tensor, got Causal; give one of bool"),
+        ((5, 4), (7, 4), (7, 4), {"mask": [[1] * 7] * 5}, "the mask as a torch tensor, got list"),
+        ((5, 4), (7, 4), (7, 4), {"scale": "1"}, "a positive scale, as a number, got '1'"),
+        ((2, 5, 4), (2, 7, 4), (2, 7, 4), {"sinks": torch.zeros(3)}, r"sinks as a tensor \[2\], one a head, got \[3\]"),
+        ((2, 5, 4), (2, 7, 4), (2, 7, 4), {"sinks": [0.0, 0.0]}, r"sinks as a tensor \[2\], one a head, got list"),
+        ((5, 4), (7, 4), (7, 4), {"sinks": torch.zeros(1)}, "a dimension of heads, for sinks"),
     ],
 )
 def test_bad_input_is_one_clear_error(query, key, value, more, message) -> None:

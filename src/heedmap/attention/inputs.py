@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from heedmap.attention import masks as mask_kinds
+from heedmap.attention.checks import dense, positive, tensor, whole
 from heedmap.attention.masks.base import Frame, Mask
 from heedmap.errors import InputError
 
@@ -79,16 +80,17 @@ class AttentionInputs:
         _check_tensors(query, key, value)
         batch, heads, query_len, head_dim = query.shape
         key_len = key.shape[2]
+        key_offset = whole(WHERE, "key_offset", key_offset)
         if query_offset is None:
             query_offset = key_offset + key_len - query_len
-        frame = Frame(batch, heads, query_len, key_len, int(query_offset), int(key_offset))
+        frame = Frame(batch, heads, query_len, key_len, whole(WHERE, "query_offset", query_offset), key_offset)
         set_field = object.__setattr__
         set_field(self, "query", query.detach())
         set_field(self, "key", key.detach())
         set_field(self, "value", None if value is None else value.detach())
-        set_field(self, "scale", _positive("scale", 1 / math.sqrt(head_dim) if scale is None else scale))
+        set_field(self, "scale", positive(WHERE, "scale", 1 / math.sqrt(head_dim) if scale is None else scale))
         set_field(self, "mask", _fitted(mask, frame))
-        set_field(self, "softcap", None if softcap is None else _positive("softcap", softcap))
+        set_field(self, "softcap", None if softcap is None else positive(WHERE, "softcap", softcap))
         set_field(self, "sinks", None if sinks is None else _sinks(sinks, query))
         set_field(self, "query_offset", frame.query_offset)
         set_field(self, "key_offset", frame.key_offset)
@@ -130,25 +132,26 @@ class AttentionInputs:
 
 def _check_tensors(query: Tensor, key: Tensor, value: Tensor | None) -> None:
     tensors = {"query": query, "key": key} | ({} if value is None else {"value": value})
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor):
-            raise InputError(WHERE, expected=f"{name} as a torch tensor", got=type(tensor).__name__)
-        if tensor.dim() != 4:
+    for name, given in tensors.items():
+        if not isinstance(given, Tensor):
+            raise InputError(WHERE, expected=f"{name} as a torch tensor", got=type(given).__name__)
+        dense(WHERE, name, given)
+        if given.dim() != 4:
             raise InputError(
                 WHERE,
                 expected=f"{name} [batch, heads, length, dim]",
-                got=f"{list(tensor.shape)}",
+                got=f"{list(given.shape)}",
                 do=f"add leading dimensions, such as {name}[None, None]",
             )
-        if tensor.dtype not in DTYPES:
-            raise InputError(WHERE, expected=f"{name} in fp32, bf16, fp16 or fp64", got=f"{tensor.dtype}")
-        if 0 in tensor.shape:
-            raise InputError(WHERE, expected=f"{name} with no empty dimension", got=f"{list(tensor.shape)}")
-        if tensor.dtype != query.dtype or tensor.device != query.device:
+        if given.dtype not in DTYPES:
+            raise InputError(WHERE, expected=f"{name} in fp32, bf16, fp16 or fp64", got=f"{given.dtype}")
+        if 0 in given.shape:
+            raise InputError(WHERE, expected=f"{name} with no empty dimension", got=f"{list(given.shape)}")
+        if given.dtype != query.dtype or given.device != query.device:
             raise InputError(
                 WHERE,
                 expected=f"{name} like the query in {query.dtype} on {query.device}",
-                got=f"{tensor.dtype} on {tensor.device}",
+                got=f"{given.dtype} on {given.device}",
             )
     if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
         raise InputError(
@@ -168,25 +171,24 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor | None) -> None:
         )
 
 
-def _positive(name: str, number: float) -> float:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number <= 0:
-        raise InputError(WHERE, expected=f"a positive {name}", got=f"{number!r}")
-    return float(number)
-
-
 def _fitted(mask: Mask | Tensor | None, frame: Frame) -> Mask | None:
     if mask is None:
         return None
     if isinstance(mask, Tensor):
         mask = mask_kinds.from_tensor(mask)
     if not isinstance(mask, Mask):
-        raise InputError(WHERE, expected="a mask of heedmap.attention.masks or a tensor", got=type(mask).__name__)
+        raise InputError(
+            WHERE,
+            expected="a mask of heedmap.masks or a tensor",
+            got=type(mask).__name__,
+            do="make one, such as masks.causal(), or masks.from_tensor(…) of numbers",
+        )
     return mask.fit(frame)
 
 
 def _sinks(sinks: Tensor | Sequence[float], query: Tensor) -> Tensor:
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-    table = torch.as_tensor(sinks, device=query.device).detach().to(dtype)
+    table = tensor(WHERE, "sinks", sinks, query.device).detach().to(dtype)
     if table.shape != (query.shape[1],):
         raise InputError(WHERE, expected=f"sinks [{query.shape[1]}], one a query head", got=f"{list(table.shape)}")
     if bool(torch.isnan(table).any()) or bool(torch.isposinf(table).any()):
@@ -197,7 +199,7 @@ def _sinks(sinks: Tensor | Sequence[float], query: Tensor) -> Tensor:
 def _valid(valid: Tensor | None, query: Tensor) -> Tensor | None:
     if valid is None:
         return None
-    rows = torch.as_tensor(valid, device=query.device)
+    rows = tensor(WHERE, "valid_queries", valid, query.device)
     if rows.shape != (query.shape[0], query.shape[2]) or rows.dtype != torch.bool:
         raise InputError(
             WHERE,
@@ -209,7 +211,7 @@ def _valid(valid: Tensor | None, query: Tensor) -> Tensor | None:
 
 def _of_keys(name: str, values: Tensor, key: Tensor, whole: bool = False) -> Tensor:
     """One value for each key: whole numbers, or booleans."""
-    table = torch.as_tensor(values, device=key.device)
+    table = tensor(WHERE, name, values, key.device)
     fits = table.shape == (key.shape[0], key.shape[2])
     kind = not (table.is_floating_point() or table.dtype == torch.bool) if whole else table.dtype == torch.bool
     if not fits or not kind:

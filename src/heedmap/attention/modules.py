@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
+from heedmap.attention.checks import whole
 from heedmap.attention.reference import scaled_dot_product_attention
 from heedmap.errors import InputError
 
@@ -29,7 +31,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`x` `[..., length, d_model]` → output `[..., length, d_v]` and weights `[..., length, length]`."""
-        _check_width("SelfAttention", x, self.w_q.in_features)
+        _check_rows("SelfAttention", x, self.w_q.weight)
         return scaled_dot_product_attention(self.w_q(x), self.w_k(x), self.w_v(x), mask)
 
 
@@ -62,7 +64,7 @@ class MultiHeadSelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`x` `[..., length, d_model]` → output of the same shape and weights `[..., heads, length, length]`."""
-        _check_width("MultiHeadSelfAttention", x, self.w_q.in_features)
+        _check_rows("MultiHeadSelfAttention", x, self.w_q.weight)
         query, key, value = (self._split(w(x)) for w in (self.w_q, self.w_k, self.w_v))
         output, weights = scaled_dot_product_attention(query, key, value, mask)
         return self.w_o(output.transpose(-3, -2).flatten(-2)), weights
@@ -73,10 +75,11 @@ class MultiHeadSelfAttention(nn.Module):
 
 def _check_sizes(where: str, **sizes: int) -> None:
     for name, size in sizes.items():
-        if not isinstance(size, int) or size < 1:
-            raise InputError(where, expected=f"{name} of 1 or more", got=f"{size!r}")
+        whole(where, name, size, least=1)
 
 
-def _check_width(where: str, x: Tensor, width: int) -> None:
-    if x.dim() < 2 or x.shape[-1] != width:
-        raise InputError(where, expected=f"x [..., length, {width}]", got=f"{list(x.shape)}")
+def _check_rows(where: str, x: Tensor, weight: Tensor) -> None:
+    fits = isinstance(x, Tensor) and x.dim() >= 2 and x.shape[-1] == weight.shape[-1]
+    if not fits or (x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type)):
+        got = f"{x.dtype} {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(where, expected=f"x [..., length, {weight.shape[-1]}] in {weight.dtype}", got=got)

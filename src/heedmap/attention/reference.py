@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from heedmap.attention.checks import positive
 from heedmap.attention.masks.polarity import read_mask
 from heedmap.errors import InputError
 
@@ -49,9 +50,19 @@ def scaled_dot_product_attention(
     Source: Vaswani et al. 2017, §3.2.1.
     """
     _check(query, key, value, scale, softcap)
+    if sinks is not None:
+        _check_sinks(sinks, query, key)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     allowed, bias = torch.ones((), dtype=torch.bool, device=query.device), None
     if mask is not None:
+        if not isinstance(mask, Tensor):
+            raise InputError(
+                WHERE,
+                expected="the mask as a torch tensor",
+                got=type(mask).__name__,
+                do="give one of booleans, such as torch.ones(length, length).tril().bool() for causal; masks of "
+                "heedmap.masks are for measure and attend",
+            )
         allowed, bias = read_mask(WHERE, mask)
         _check_broadcast(allowed, query, key)
     return dense_attention(query, key, value, allowed, bias, scale=scale, softcap=softcap, sinks=sinks)
@@ -114,8 +125,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, scale: float | None, softc
     if not query.dtype == key.dtype == value.dtype:
         raise InputError(WHERE, expected="one dtype", got=f"{query.dtype}, {key.dtype} and {value.dtype}")
     for name, number in (("scale", scale), ("softcap", softcap)):
-        if number is not None and not (math.isfinite(number) and number > 0):
-            raise InputError(WHERE, expected=f"a positive {name}", got=f"{number}")
+        if number is not None:
+            positive(WHERE, name, number)
     try:
         torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     except RuntimeError:
@@ -125,6 +136,14 @@ def _check(query: Tensor, key: Tensor, value: Tensor, scale: float | None, softc
             got=f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)}",
             do="repeat grouped key heads with key.repeat_interleave(query_heads // key_heads, dim=-3)",
         ) from None
+
+
+def _check_sinks(sinks: Tensor, query: Tensor, key: Tensor) -> None:
+    heads = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])[-1:]
+    if not isinstance(sinks, Tensor) or sinks.shape != heads or not heads:
+        got = f"{list(sinks.shape)}" if isinstance(sinks, Tensor) else type(sinks).__name__
+        wanted = f"sinks as a tensor {list(heads)}, one a head" if heads else "a dimension of heads, for sinks"
+        raise InputError(WHERE, expected=wanted, got=got if heads else f"query {list(query.shape)}")
 
 
 def _check_broadcast(mask: Tensor, query: Tensor, key: Tensor) -> None:

@@ -105,7 +105,7 @@ def choose(names: str | Iterable[str], inputs: AttentionInputs) -> tuple[tuple[S
         InputError: an unknown name, or inputs that lack what it needs.
         UnsupportedError: a statistic of distance asked for by name in cross-attention.
     """
-    asked = [names] if isinstance(names, str) else list(names)
+    asked = asked_names(names)
     wanted: set[str] = set(ALWAYS)
     for name in asked:
         sets = {"default": DEFAULT, "all": tuple(STATISTICS)}
@@ -120,9 +120,18 @@ def choose(names: str | Iterable[str], inputs: AttentionInputs) -> tuple[tuple[S
     return tuple(statistic for name, statistic in STATISTICS.items() if name in wanted), ratios
 
 
+def asked_names(names: str | Iterable[str]) -> list[str]:
+    """Names as a list; one name may be given alone. Raises InputError for what is neither."""
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, Iterable):
+        raise InputError("statistics", expected='"default", "all", a name or a list of names', got=type(names).__name__)
+    return list(names)
+
+
 def needs_value(names: str | Iterable[str]) -> bool:
     """Whether a statistic that is asked for by name or as part of "all" reads the value vectors."""
-    asked = [names] if isinstance(names, str) else list(names)
+    asked = asked_names(names)
     return any(name == "all" or (name in STATISTICS and STATISTICS[name].needs == "value") for name in asked)
 
 

@@ -6,11 +6,12 @@ masks.causal() & masks.padding(valid)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
+from heedmap.attention.checks import tensor, whole
 from heedmap.attention.masks.base import Bounds, Frame, Mask
 from heedmap.attention.masks.data import FromFunction, FromTensor, MaskFunction, Packed, Padding
 from heedmap.attention.masks.polarity import read_mask
@@ -43,18 +44,17 @@ def causal(offset: int = 0) -> Mask:
 
     Unequal lengths are aligned bottom right: the last query stands at the last key.
     """
-    return Causal(offset)
+    return Causal(whole("causal", "offset", offset))
 
 
 def sliding_window(size: int, both_sides: bool = False) -> Mask:
     """The last `size` keys, the query's own counted; with `both_sides` all with `|query - key| <= size`."""
-    return SlidingWindow(_positive("sliding_window", "size", size), both_sides)
+    return SlidingWindow(_size("sliding_window", size), bool(both_sides))
 
 
 def chunked(size: int, start: int | Sequence[int] = 0) -> Mask:
     """Keys of the query's own chunk of `size` positions, counted from `start`; usually `causal() & chunked(size)`."""
-    starts = (start,) if isinstance(start, int) else tuple(int(value) for value in start)
-    return Chunked(_positive("chunked", "size", size), starts)
+    return Chunked(_size("chunked", size), _each("chunked", "start", start))
 
 
 def padding(valid: Tensor) -> Mask:
@@ -79,10 +79,7 @@ def packed(document_ids: Tensor) -> Mask:
 
 def prefix(length: int | Sequence[int]) -> Mask:
     """The first `length` keys (one number, or one for each batch item); a prefix LM is `causal() | prefix(length)`."""
-    lengths = (length,) if isinstance(length, int) else tuple(int(value) for value in length)
-    if not lengths or any(value < 0 for value in lengths):
-        raise InputError("prefix", expected="a length of 0 or more", got=f"{length!r}")
-    return Prefix(lengths)
+    return Prefix(_each("prefix", "length", length, least=0))
 
 
 def from_tensor(mask: Tensor) -> Mask:
@@ -94,7 +91,7 @@ def from_tensor(mask: Tensor) -> Mask:
     Raises:
         InputError: a float mask of only 0 and 1, which could mean either; NaN or +∞; more than four dimensions.
     """
-    table = torch.as_tensor(mask)
+    table = tensor("from_tensor", "a mask", mask)
     if not 2 <= table.dim() <= 4:
         raise InputError("from_tensor", expected="2 to 4 dimensions", got=f"{table.dim()} dimensions")
     allowed, bias = read_mask("from_tensor", table)
@@ -109,14 +106,20 @@ def from_function(function: MaskFunction) -> Mask:
     return FromFunction(function)
 
 
-def _positive(where: str, name: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(where, expected=f"{name} of 1 or more", got=f"{value!r}", do="leave the mask out for no limit")
-    return value
+def _size(where: str, value: int) -> int:
+    return whole(where, "size", value, least=1, do="leave the mask out for no limit")
+
+
+def _each(where: str, name: str, values: int | Sequence[int], *, least: int | None = None) -> tuple[int, ...]:
+    """One whole number for all texts, or one for each."""
+    several = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    if not several:
+        raise InputError(where, expected=f"a {name}, or one for each text", got="none")
+    return tuple(whole(where, name, value, least=least) for value in several)
 
 
 def _rows(where: str, values: Tensor) -> Tensor:
-    table = torch.as_tensor(values)
+    table = tensor(where, "one value for each key", values)
     if table.dim() == 1:
         table = table[None]
     if table.dim() != 2:

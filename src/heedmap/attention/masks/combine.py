@@ -14,6 +14,14 @@ class _Pair(Mask):
     kind: str
 
     def __init__(self, left: Mask, right: Mask) -> None:
+        for mask in (left, right):
+            if not isinstance(mask, Mask):
+                raise InputError(
+                    "masks",
+                    expected="two masks to combine",
+                    got=type(mask).__name__,
+                    do="wrap it: masks.from_tensor(…)",
+                )
         self.left = left
         self.right = right
         self.per_head = left.per_head or right.per_head
@@ -67,6 +75,7 @@ class Or(_Pair):
     kind = "or"
 
     def __init__(self, left: Mask, right: Mask) -> None:
+        super().__init__(left, right)
         if left.biased or right.biased:
             raise InputError(
                 "mask |",
@@ -74,7 +83,6 @@ class Or(_Pair):
                 got="an additive mask",
                 do="combine additive masks with &, where their values add up",
             )
-        super().__init__(left, right)
 
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
         left = self.left.allowed(batch, query_positions, key_positions, heads)

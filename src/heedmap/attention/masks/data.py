@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heedmap.attention.checks import tensor
 from heedmap.attention.masks.base import ALL_HEADS, Bounds, Frame, Mask
 from heedmap.errors import InputError
 
@@ -165,9 +166,18 @@ class FromFunction(Mask):
         answer = self.function(
             torch.tensor(batch, device=device), which[:, None, None], query_positions[None, :, None], key_positions
         )
-        answer = torch.as_tensor(answer, device=device)
+        answer = tensor("from_function", "the function's answer", answer, device)
         if answer.dtype != torch.bool:
             raise InputError(
                 "from_function", expected="booleans (True = may attend)", got=f"{answer.dtype}", do="compare in f"
             )
-        return answer.expand(which.shape[0], query_positions.shape[0], key_positions.shape[0])
+        shape = (which.shape[0], query_positions.shape[0], key_positions.shape[0])
+        try:
+            return answer.expand(shape)
+        except RuntimeError:
+            raise InputError(
+                "from_function",
+                expected=f"an answer that broadcasts to [heads, queries, keys] = {list(shape)}",
+                got=f"{list(answer.shape)}",
+                do="compute it from the index tensors that the function is given",
+            ) from None
