@@ -46,3 +46,10 @@ def test_unknown_rows_are_one_line(run: str, capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     assert main(["spans", run, "--rows", "c"]) == 2
     assert "expected rows of all, a, b, q, got 'c'" in capsys.readouterr().err
+
+
+def test_the_summary_leads_to_the_passages_of_a_run(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["show", run]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["spans"]]
+    assert line.split()[1:3] == ["heedmap", "spans"]

@@ -254,6 +254,8 @@ class Summary:
             extra = f", part={part!r}" if self._several_parts else ""
             code = f"heedmap.open_run({folder!r}).weights({layer}, {head}{extra})"
             table.add_row("" if self.picture is None else "next", Text(code, overflow="fold"))
+        if self.run.meta.get("spans"):
+            table.add_row("spans", Text(f"heedmap spans {shlex.quote(folder)}", overflow="fold"))
         return table
 
     def _name(self, head: TellingHead) -> str:
