@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _HOMES: dict[str, tuple[str, str | None]] = {
     "look": ("heedmap.capture.look", "look"),
     "watch": ("heedmap.capture.watch", "watch"),
+    "Known": ("heedmap.capture.known", "Known"),
     "measure": ("heedmap.measure", "measure"),
     "attend": ("heedmap.measure", "attend"),
     "Attended": ("heedmap.measure", "Attended"),
@@ -37,6 +38,7 @@ __all__ = [
     "AttentionInputs",
     "HeedmapError",
     "HeedmapWarning",
+    "Known",
     "Measurements",
     "MultiHeadSelfAttention",
     "Run",
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from heedmap.attention.inputs import AttentionInputs
     from heedmap.attention.modules import MultiHeadSelfAttention, SelfAttention
     from heedmap.attention.reference import scaled_dot_product_attention
+    from heedmap.capture.known import Known
     from heedmap.capture.look import look
     from heedmap.capture.watch import watch
     from heedmap.errors import HeedmapError, HeedmapWarning

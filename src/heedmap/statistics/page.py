@@ -120,7 +120,7 @@ All are exact over the whole text, in memory linear in its length.
 * **head**: how the rows of a head become its value in `head.parquet`. Rows whose value is NaN have nothing to say (no
   previous token, no earlier copy) and are left out; `rows_NAME` then says how many count.
 * **needs**: what must be known beside query and key. `look` knows it all, but for spans, which are named with `--spans`
-  or `--marked`; `watch(…, known=…)` and `measure` are told.
+  or `--marked`; `watch(…, known=heedmap.Known(token_ids=ids))` and `measure` are told.
 * Statistics marked ↔ speak of distance, which cross-attention has not.
 
 `row_max` and `row_sum` are always measured: they make any window of weights exact. Classes are `special` (tokens that
