@@ -43,7 +43,7 @@ PICTURES: dict[str, tuple[int, str, str | None, dict[str, int], str]] = {
     "view-text": (1, "head=self.10.0&textView=receives", "text", TALL, "light"),
     "view-lines": (0, "head=self.5.11&textView=lines&query=8", "text", TALL, "light"),
     "view-query": (0, "head=self.5.11&query=8", "query", TALL, "light"),
-    "view-profiles": (1, "head=self.18.8&centre=profiles", "profiles", TALL, "light"),
+    "view-profiles": (1, "head=self.10.0&centre=profiles", "profiles", TALL, "light"),
     "view-compare": (
         1,
         "head=self.10.0&centre=compare&otherHead=self.12.3&view=400_480_400_480",

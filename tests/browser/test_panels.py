@@ -254,7 +254,7 @@ def test_values_are_measured_by_length_where_the_run_has_them(
         statistics=["default", "value_received"],
     )
     page = open_page(f"{serve(run)}#head=self.2.3&query=3")
-    page.wait_for_selector("text=‖value‖")
+    page.wait_for_selector("text=w‖v‖")
     page.wait_for_selector(".ranked tbody tr")
     columns, rows = table(saved(page, "query", "Table (CSV)"))
     assert columns[-2:] == ["value_norm", "weight_times_norm"]

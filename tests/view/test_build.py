@@ -39,6 +39,10 @@ def test_the_viewer_s_types_hold(npm: str) -> None:
     run(npm, "run", "types")
 
 
+def test_the_viewer_is_in_its_standard_form(npm: str) -> None:
+    run(npm, "run", "format-check")
+
+
 def test_the_viewer_s_own_tests_pass(npm: str) -> None:
     run(npm, "test")
 

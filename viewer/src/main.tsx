@@ -49,7 +49,9 @@ function show(place: Place): { close(): void; state: Store<State> } {
   const darkPage = matchMedia('(prefers-color-scheme: dark)')
   const dress = () => {
     const { theme } = shared.state.get()
-    const dark = theme === 'dark' || (theme === 'auto' && (notebookTheme(root) ?? (darkPage.matches ? 'dark' : 'light')) === 'dark')
+    const dark =
+      theme === 'dark' ||
+      (theme === 'auto' && (notebookTheme(root) ?? (darkPage.matches ? 'dark' : 'light')) === 'dark')
     shared.theme.set({ theme: dark ? 'dark' : 'light' })
     root.dataset.theme = dark ? 'dark' : 'light'
   }
@@ -87,14 +89,29 @@ function show(place: Place): { close(): void; state: Store<State> } {
 /** How long the first picture waits to learn which head is the most telling; later news move nothing. */
 const PATIENCE_MS = 300
 
-async function open(entry: RunEntry, order: RunEntry[], root: HTMLElement, shared: Shared, closing: (() => void)[]): Promise<void> {
+async function open(
+  entry: RunEntry,
+  order: RunEntry[],
+  root: HTMLElement,
+  shared: Shared,
+  closing: (() => void)[],
+): Promise<void> {
   try {
     const remote = await start(entry.source, code)
     closing.push(remote.close)
     root.dataset.engine = remote.place
     const opened = await remote.call<Opened>('open')
     const parts = [...new Set(opened.heads.map((head) => head.part))]
-    const view: RunView = { name: entry.name, order: order.indexOf(entry), remote, opened, telling: null, types: null, parts, note: entry.note }
+    const view: RunView = {
+      name: entry.name,
+      order: order.indexOf(entry),
+      remote,
+      opened,
+      telling: null,
+      types: null,
+      parts,
+      note: entry.note,
+    }
     const put = (run: RunView) => {
       const list = [...shared.runs.get().list.filter((other) => other.remote !== remote), run]
       shared.runs.set({ list: list.sort((a, b) => a.order - b.order) })

@@ -16,7 +16,8 @@ function lab(r: number, g: number, b: number): number[] {
   ]
 }
 
-const colours = (table: Uint8Array) => Array.from({ length: 256 }, (_, i) => lab(table[4 * i], table[4 * i + 1], table[4 * i + 2]))
+const colours = (table: Uint8Array) =>
+  Array.from({ length: 256 }, (_, i) => lab(table[4 * i], table[4 * i + 1], table[4 * i + 2]))
 
 test.each(themes)('every eighth of the %s map is as large a step as any other', (theme) => {
   const points = colours(palette('sequential', theme)).filter((_, i) => i % 32 === 0 || i === 255)

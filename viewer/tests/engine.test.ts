@@ -5,7 +5,20 @@ import { folder, numbers } from './files'
 
 const runs = inject('runs')
 const HEAD = { part: 'self', layer: 3, head: 2 }
-const MASKS = ['all', 'causal', 'window', 'window_both', 'chunked', 'prefix', 'padding', 'packed', 'softcap_sinks', 'bf16', 'fp16', 'offset']
+const MASKS = [
+  'all',
+  'causal',
+  'window',
+  'window_both',
+  'chunked',
+  'prefix',
+  'padding',
+  'packed',
+  'softcap_sinks',
+  'bf16',
+  'fp16',
+  'offset',
+]
 
 async function opened(name: string) {
   const source = folder(join(runs, name))
@@ -36,10 +49,23 @@ describe.each(MASKS)('%s', (name) => {
 
   test('a window holds the same weights as the rows', async () => {
     const { engine, layer, python } = await opened(name)
-    const spec = { ...HEAD, what: 'weights' as const, queryStart: 2, queryEnd: layer.query_len - 1, keyStart: 3, keyEnd: 30, outRows: 999, outKeys: 999, pool: 'mean' as const }
+    const spec = {
+      ...HEAD,
+      what: 'weights' as const,
+      queryStart: 2,
+      queryEnd: layer.query_len - 1,
+      keyStart: 3,
+      keyEnd: 30,
+      outRows: 999,
+      outKeys: 999,
+      pool: 'mean' as const,
+    }
     const grid = await engine.window(spec, 0)
     expect([grid.rows, grid.keys]).toEqual([layer.query_len - 3, 27])
-    close(grid.values, python.weights.slice(2, layer.query_len - 1).flatMap((row: number[]) => row.slice(3, 30)))
+    close(
+      grid.values,
+      python.weights.slice(2, layer.query_len - 1).flatMap((row: number[]) => row.slice(3, 30)),
+    )
   })
 
   test('the whole matrix pooled in the browser is the run’s pooled map', async () => {
@@ -47,7 +73,17 @@ describe.each(MASKS)('%s', (name) => {
     for (const pool of ['mean', 'max'] as const) {
       const map = (await engine.map(HEAD, pool))!
       close(map.values, (pool === 'max' ? python.max : python.map).flat(), 1e-6)
-      const spec = { ...HEAD, what: 'weights' as const, queryStart: 0, queryEnd: layer.query_len, keyStart: 0, keyEnd: layer.key_len, outRows: map.rows, outKeys: map.keys, pool }
+      const spec = {
+        ...HEAD,
+        what: 'weights' as const,
+        queryStart: 0,
+        queryEnd: layer.query_len,
+        keyStart: 0,
+        keyEnd: layer.key_len,
+        outRows: map.rows,
+        outKeys: map.keys,
+        pool,
+      }
       const mine = (await engine.window(spec, 0)).values
       for (let i = 0; i < mine.length; i++) {
         if (!Number.isNaN(mine[i])) expect(Math.abs(mine[i] - map.values[i])).toBeLessThan(1e-5)

@@ -9,7 +9,10 @@ export function folder(path: string): Source & { reads: [string, number][] } {
     reads,
     async read(name, start, end) {
       const file = join(path, name)
-      const size = await stat(file).then((s) => s.size, () => -1)
+      const size = await stat(file).then(
+        (s) => s.size,
+        () => -1,
+      )
       if (size < 0) throw new RunError(`${name} is missing`)
       const stop = Math.min(end ?? size, size)
       reads.push([name, stop - start])

@@ -34,10 +34,17 @@ describe('links', () => {
   }
   test('a link reopens the same view', () => expect(fromLink(toLink(state))).toEqual(state))
   test('the start needs no link', () => expect(toLink(START)).toBe(''))
-  test.each(['head=<img>', 'view=1_2', 'view=9_1_0_4', 'query=1e9', 'statistic=<script>', 'theme=pink', 'head=self.99999999.1', '%%%', 'view=NaN_1_2_3'])(
-    'what makes no sense in a link is left out: %s',
-    (link) => expect(fromLink(link)).toEqual(START),
-  )
+  test.each([
+    'head=<img>',
+    'view=1_2',
+    'view=9_1_0_4',
+    'query=1e9',
+    'statistic=<script>',
+    'theme=pink',
+    'head=self.99999999.1',
+    '%%%',
+    'view=NaN_1_2_3',
+  ])('what makes no sense in a link is left out: %s', (link) => expect(fromLink(link)).toEqual(START))
 })
 
 describe('views', () => {
@@ -78,20 +85,59 @@ describe('text', () => {
     expect([...utf16Offsets('a🙂b')!]).toEqual([0, 1, 3, 4])
   })
   test('a text is cut at its tokens, with what lies between them', () => {
-    const pieces = piecesOf(opened('<b>🙂 나는', [[-1, -1], [0, 3], [3, 4], [5, 6], [6, 7], [-1, -1]], [0, 5]))
+    const pieces = piecesOf(
+      opened(
+        '<b>🙂 나는',
+        [
+          [-1, -1],
+          [0, 3],
+          [3, 4],
+          [5, 6],
+          [6, 7],
+          [-1, -1],
+        ],
+        [0, 5],
+      ),
+    )
     expect(pieces.map((p) => p.before + p.text)).toEqual(['t0', ' <b>', '🙂', ' 나', '는', ' t5'])
   })
   test('further parts of one character show only which part they are', () => {
-    const run = opened('나a', [[0, 1], [0, 1], [0, 1], [1, 2]], [])
+    const run = opened(
+      '나a',
+      [
+        [0, 1],
+        [0, 1],
+        [0, 1],
+        [1, 2],
+      ],
+      [],
+    )
     run.tokens.label = ['나 ⅓', '나 ⅔', '나 ³⁄₃', 'a']
     expect(piecesOf(run).map((p) => p.text)).toEqual(['나', '⅔', '³⁄₃', 'a'])
   })
   test('tokens that overlap or go back show their labels', () => {
-    const pieces = piecesOf(opened('abc', [[0, 2], [1, 3], [2, 3]], []))
+    const pieces = piecesOf(
+      opened(
+        'abc',
+        [
+          [0, 2],
+          [1, 3],
+          [2, 3],
+        ],
+        [],
+      ),
+    )
     expect(pieces.map((p) => p.text)).toEqual(['ab', 't1', 'c'])
   })
   test('numbers take three digits and a true minus', () => {
-    expect([0.12345, 1e-7, -2, NaN, -Infinity, 123456].map(number)).toEqual(['0.123', '1.0e−7', '−2', '–', '−∞', '123456'])
+    expect([0.12345, 1e-7, -2, NaN, -Infinity, 123456].map(number)).toEqual([
+      '0.123',
+      '1.0e−7',
+      '−2',
+      '–',
+      '−∞',
+      '123456',
+    ])
   })
 })
 
@@ -110,19 +156,42 @@ function opened(text: string, spans: [number, number][], special: number[]): Ope
 }
 
 test('a table for a spreadsheet holds no formulas and no broken lines', async () => {
-  const text = await csvOf({ columns: ['a', 'b'], rows: [['=1+1', 0.5], ['x,"y"\n', NaN]] }).text()
+  const text = await csvOf({
+    columns: ['a', 'b'],
+    rows: [
+      ['=1+1', 0.5],
+      ['x,"y"\n', NaN],
+    ],
+  }).text()
   expect(text.replace('\ufeff', '')).toBe('a,b\r\n\'=1+1,0.5\r\n"x,""y""\n",\r\n')
 })
 
 test('a line keeps every peak and breaks where a value is missing', () => {
-  const path = outline([0, 0.1, 0.2, 5, 6, 7], [1, 9, 2, NaN, 3, 4], (v) => v, (v) => v)
+  const path = outline(
+    [0, 0.1, 0.2, 5, 6, 7],
+    [1, 9, 2, NaN, 3, 4],
+    (v) => v,
+    (v) => v,
+  )
   expect(path).toBe('M0 1.0L0 9.0M6 3.0L7 4.0')
 })
 
 describe('files inside a page', () => {
   const texts: Record<string, string> = { a: btoa('hello'), b: btoa('world!') }
-  const source = inside({ 'x.bin': { size: 20, chunks: [[0, 5, 'a', 0], [5, 6, 'b', 0]] } }, (id) => texts[id] ?? null)
-  const read = async (start: number, end: number | null) => new TextDecoder().decode(await source.read('x.bin', start, end))
+  const source = inside(
+    {
+      'x.bin': {
+        size: 20,
+        chunks: [
+          [0, 5, 'a', 0],
+          [5, 6, 'b', 0],
+        ],
+      },
+    },
+    (id) => texts[id] ?? null,
+  )
+  const read = async (start: number, end: number | null) =>
+    new TextDecoder().decode(await source.read('x.bin', start, end))
   test('ranges may span blocks', async () => expect(await read(3, 8)).toBe('lowor'))
   test('what was left out is an error of its own', async () => {
     await expect(read(8, 15)).rejects.toThrow(LeftOutError)
@@ -133,7 +202,13 @@ describe('files inside a page', () => {
 
 test('half floats and bfloat16 become the numbers they stand for', () => {
   const bytes = (...bits: number[]) => new Uint8Array(Uint16Array.from(bits).buffer)
-  expect([...decode('F16', bytes(0x3c00, 0xc000, 0x0001, 0x7c00, 0x3555))]).toEqual([1, -2, 2 ** -24, Infinity, 0.333251953125])
+  expect([...decode('F16', bytes(0x3c00, 0xc000, 0x0001, 0x7c00, 0x3555))]).toEqual([
+    1,
+    -2,
+    2 ** -24,
+    Infinity,
+    0.333251953125,
+  ])
   expect(decode('F16', bytes(0x7e00))[0]).toBeNaN()
   expect([...decode('BF16', bytes(0x3f80, 0xc000, 0x3eab))]).toEqual([1, -2, 0.333984375])
 })
@@ -152,12 +227,19 @@ test('a pooled map is drawn where its cells lie, however numpy.array_split cut i
   const values = new Float32Array(256 * 256)
   for (let i = 0; i < 256; i++) values[i * 257] = 1
   const pieces = zonesOf({ rows: 256, keys: 256, values, cut: 'array_split' }, { query_len: n, key_len: n })
-  expect(pieces.map((p) => [p.q0, p.q1, p.k0, p.k1])).toEqual([[0, 88, 0, 88], [0, 88, 88, 300], [88, 300, 0, 88], [88, 300, 88, 300]])
+  expect(pieces.map((p) => [p.q0, p.q1, p.k0, p.k1])).toEqual([
+    [0, 88, 0, 88],
+    [0, 88, 88, 300],
+    [88, 300, 0, 88],
+    [88, 300, 88, 300],
+  ])
   for (const piece of pieces) {
     for (let row = 0; row < piece.rows; row++) {
       for (let column = 0; column < piece.keys; column++) {
         if (!piece.values[row * piece.keys + column]) continue
-        expect(piece.q0 + (row * (piece.q1 - piece.q0)) / piece.rows).toBe(piece.k0 + (column * (piece.k1 - piece.k0)) / piece.keys)
+        expect(piece.q0 + (row * (piece.q1 - piece.q0)) / piece.rows).toBe(
+          piece.k0 + (column * (piece.k1 - piece.k0)) / piece.keys,
+        )
       }
     }
   }

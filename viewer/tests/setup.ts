@@ -13,7 +13,9 @@ declare module 'vitest' {
 
 export default function setup(project: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), 'heedmap-'))
-  execFileSync(join(__dirname, '../../.venv/bin/python'), [join(__dirname, 'make_runs.py'), folder], { stdio: 'inherit' })
+  execFileSync(join(__dirname, '../../.venv/bin/python'), [join(__dirname, 'make_runs.py'), folder], {
+    stdio: 'inherit',
+  })
   project.provide('runs', folder)
   return () => rmSync(folder, { recursive: true })
 }

@@ -124,7 +124,9 @@ export class Engine {
   private async thumbnail(id: HeadId): Promise<Grid | null> {
     const all = await this.thumbnails()
     const one = all.find((t) => t.id.part === id.part && t.id.layer === id.layer && t.id.head === id.head)
-    return one ? { rows: one.rows, keys: one.keys, values: Float32Array.from(one.values, (v) => one.top * (v / 255) ** 2) } : null
+    return one
+      ? { rows: one.rows, keys: one.keys, values: Float32Array.from(one.values, (v) => one.top * (v / 255) ** 2) }
+      : null
   }
 
   /** Every head's map at 64×64, from a file that is derived from the run: bytes 0…255 of the square root of w / top. */
@@ -142,7 +144,13 @@ export class Engine {
       for (let i = 0; i < heads; i++) {
         const at = i * rows * keys
         const one = (values as Uint8Array).slice(at, at + rows * keys)
-        found.push({ id: { part: layer.part, layer: layer.layer, head: layer.heads[i] }, rows, keys, values: one, top: tops[i] })
+        found.push({
+          id: { part: layer.part, layer: layer.layer, head: layer.heads[i] },
+          rows,
+          keys,
+          values: one,
+          top: tops[i],
+        })
       }
     }
     return found
@@ -217,7 +225,8 @@ export class Engine {
 
   private layer(id: HeadId): Layer {
     const layer = this.layers.get(`${id.part} ${id.layer}`)
-    if (!layer || !layer.heads.includes(id.head)) throw new RunError(`this run has no head ${id.part} ${id.layer}.${id.head}`)
+    if (!layer || !layer.heads.includes(id.head))
+      throw new RunError(`this run has no head ${id.part} ${id.layer}.${id.head}`)
     return layer
   }
 
@@ -230,7 +239,12 @@ export class Engine {
       this.part(layer, 'row_max', head, at, count, layer.query_len),
       this.part(layer, 'row_sum', head, at, count, layer.query_len),
     ])
-    return { query, rowMax: rowMax as Float32Array, rowSum: rowSum as Float32Array, position: start + layer.query_offset }
+    return {
+      query,
+      rowMax: rowMax as Float32Array,
+      rowSum: rowSum as Float32Array,
+      position: start + layer.query_offset,
+    }
   }
 
   private async keys(layer: Layer, head: number, start: number, end: number): Promise<Keys> {
@@ -273,7 +287,12 @@ export class Engine {
     }
   }
 
-  private async values(layer: Layer, what: string, offset: number, count: number): Promise<Float32Array | Float64Array> {
+  private async values(
+    layer: Layer,
+    what: string,
+    offset: number,
+    count: number,
+  ): Promise<Float32Array | Float64Array> {
     const file = await this.tensorFile('inputs.safetensors')
     return (await file.values(`${layer.part}.${layer.layer}.${what}`, offset, count)) as Float32Array
   }

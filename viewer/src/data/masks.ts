@@ -33,7 +33,7 @@ export function allowed(mask: Mask, query: number, start: number, count: number,
       out.fill(1, 0, count)
       return
     case 'causal':
-      between(out, start, count, -Infinity, query + (mask.offset as number | undefined ?? 0) + 1)
+      between(out, start, count, -Infinity, query + ((mask.offset as number | undefined) ?? 0) + 1)
       return
     case 'sliding_window': {
       const size = mask.size as number

@@ -63,7 +63,8 @@ function transferables(value: unknown): Transferable[] {
   const found = new Set<ArrayBuffer>()
   const visit = (item: unknown, depth: number) => {
     if (ArrayBuffer.isView(item)) found.add(item.buffer as ArrayBuffer)
-    else if (depth < 4 && item && typeof item === 'object') for (const inner of Object.values(item)) visit(inner, depth + 1)
+    else if (depth < 4 && item && typeof item === 'object')
+      for (const inner of Object.values(item)) visit(inner, depth + 1)
   }
   visit(value, 0)
   return [...found]

@@ -57,9 +57,12 @@ export function parseMeta(text: string): Meta {
   }
   if (meta?.format !== 'heedmap-run') throw new RunError('this is not a heedmap run')
   if (!(meta.version <= VERSION)) {
-    throw new RunError(`this run has format version ${meta.version}; this viewer reads version ${VERSION}: update heedmap`)
+    throw new RunError(
+      `this run has format version ${meta.version}; this viewer reads version ${VERSION}: update heedmap`,
+    )
   }
-  if (!Array.isArray(meta.layers) || meta.layers.length === 0 || !meta.files) throw new RunError('run.json is incomplete')
+  if (!Array.isArray(meta.layers) || meta.layers.length === 0 || !meta.files)
+    throw new RunError('run.json is incomplete')
   return meta
 }
 

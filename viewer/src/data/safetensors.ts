@@ -57,7 +57,11 @@ export class TensorFile {
   }
 
   /** `count` values from `offset` on, counted in values from the tensor's first, as numbers. */
-  async values(name: string, offset: number, count: number): Promise<Float32Array | Float64Array | Int32Array | Uint8Array> {
+  async values(
+    name: string,
+    offset: number,
+    count: number,
+  ): Promise<Float32Array | Float64Array | Int32Array | Uint8Array> {
     const tensor = this.get(name)
     const size = BYTES[tensor.kind]
     const start = tensor.start + offset * size

@@ -13,7 +13,9 @@ export function served(base: string): Source {
       try {
         response = await fetch(base + path, { headers })
       } catch {
-        throw new RunError('the server does not answer: `heedmap view` has ended, or the file changed while it was read')
+        throw new RunError(
+          'the server does not answer: `heedmap view` has ended, or the file changed while it was read',
+        )
       }
       if (response.status === 416) return new Uint8Array(0)
       if (!response.ok) throw new RunError(`${path}: ${(await response.text()).trim() || response.statusText}`)

@@ -39,13 +39,17 @@ export class TableFile {
       const metadata = await parquetMetadataAsync(buffer(source, path, bytes))
       return new TableFile(source, path, bytes, metadata)
     } catch (error) {
-      if (error instanceof Error && error.name.endsWith('Error') && ['LeftOutError', 'RunError'].includes(error.name)) throw error
+      if (error instanceof Error && error.name.endsWith('Error') && ['LeftOutError', 'RunError'].includes(error.name))
+        throw error
       throw new RunError(`${path} cannot be read: ${message(error)}`)
     }
   }
 
   get columns(): string[] {
-    return this.metadata.schema.slice(1).filter((e) => e.name !== 'list' && e.name !== 'element').map((e) => e.name)
+    return this.metadata.schema
+      .slice(1)
+      .filter((e) => e.name !== 'list' && e.name !== 'element')
+      .map((e) => e.name)
   }
 
   /** All rows. */

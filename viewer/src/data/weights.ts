@@ -179,7 +179,11 @@ export async function windowOf(
     const to = outRow * outKeys
     for (let cell = 0; cell < outKeys; cell++) {
       out[to + cell] =
-        request.pool === 'max' ? sums[cell] : valid ? sums[cell] / (valid * (keyBounds[cell + 1] - keyBounds[cell])) : NaN
+        request.pool === 'max'
+          ? sums[cell]
+          : valid
+            ? sums[cell] / (valid * (keyBounds[cell + 1] - keyBounds[cell]))
+            : NaN
     }
     const wait = pause()
     if (wait) await wait

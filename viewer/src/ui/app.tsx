@@ -19,7 +19,9 @@ export function App() {
     <div class="page">
       <Header />
       {failures.map((failure) => (
-        <Note key={failure} alert>{failure}</Note>
+        <Note key={failure} alert>
+          {failure}
+        </Note>
       ))}
       {list.length > 0 ? <Body /> : failures.length === 0 && <p class="quiet loading">Reading the run…</p>}
     </div>
@@ -40,7 +42,11 @@ function Body() {
           <Choice
             label="Show"
             value={centre}
-            options={[['map', 'Map'], ['profiles', 'Profiles'], ['compare', 'Compare']]}
+            options={[
+              ['map', 'Map'],
+              ['profiles', 'Profiles'],
+              ['compare', 'Compare'],
+            ]}
             onChange={(next) => state.set({ centre: next })}
           />
           {centre === 'map' ? <MapPanel /> : centre === 'profiles' ? <Profiles /> : <Compare />}
@@ -89,10 +95,14 @@ function Header() {
             <select
               aria-label="Run"
               value={String(current.index)}
-              onChange={(event) => state.set({ run: Number(event.currentTarget.value), head: null, view: null, query: null, key: null })}
+              onChange={(event) =>
+                state.set({ run: Number(event.currentTarget.value), head: null, view: null, query: null, key: null })
+              }
             >
               {list.map((run) => (
-                <option key={run.order} value={String(run.order)}>{run.name}</option>
+                <option key={run.order} value={String(run.order)}>
+                  {run.name}
+                </option>
               ))}
             </select>
           ) : (
@@ -104,7 +114,11 @@ function Header() {
             {meta.text.truncated_from ? ` of ${meta.text.truncated_from.toLocaleString('en')}` : ''}
           </span>
           <span>{plural(current.run.opened.heads.length, 'head')}</span>
-          {meta.self_check && <span title={`largest error ${meta.self_check.max_abs_error}`}>{meta.self_check.passed ? 'checked against the model' : 'self-check failed'}</span>}
+          {meta.self_check && (
+            <span title={`largest error ${meta.self_check.max_abs_error}`}>
+              {meta.self_check.passed ? 'checked against the model' : 'self-check failed'}
+            </span>
+          )}
         </p>
       )}
       <div class="top-tools">
@@ -113,12 +127,27 @@ function Header() {
             {copied ? 'Copied' : 'Copy link'}
           </button>
         )}
-        <button type="button" class="quiet-button" onClick={() => state.set({ ...START, theme, run: state.get().run, head: state.get().head })}>
+        <button
+          type="button"
+          class="quiet-button"
+          onClick={() => state.set({ ...START, theme, run: state.get().run, head: state.get().head })}
+        >
           Reset
         </button>
-        <Choice label="Theme" value={theme} options={[['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']]} onChange={(next) => state.set({ theme: next })} />
+        <Choice
+          label="Theme"
+          value={theme}
+          options={[
+            ['auto', 'Auto'],
+            ['light', 'Light'],
+            ['dark', 'Dark'],
+          ]}
+          onChange={(next) => state.set({ theme: next })}
+        />
       </div>
-      <span class="unseen" role="status">{copied ? 'Link copied' : ''}</span>
+      <span class="unseen" role="status">
+        {copied ? 'Link copied' : ''}
+      </span>
     </header>
   )
 }
@@ -127,12 +156,18 @@ function Warnings() {
   const { run } = useCurrent()!
   const { meta } = run.opened
   const found: string[] = []
-  if (meta.model.initialised) found.push(`${plural(meta.model.initialised, 'tensor')} of the model were newly initialised: what its heads do here means nothing.`)
-  if (meta.self_check && meta.self_check.passed === false) found.push(`The self-check failed: the weights differ from the model’s own by ${meta.self_check.max_abs_error}.`)
+  if (meta.model.initialised)
+    found.push(
+      `${plural(meta.model.initialised, 'tensor')} of the model were newly initialised: what its heads do here means nothing.`,
+    )
+  if (meta.self_check && meta.self_check.passed === false)
+    found.push(`The self-check failed: the weights differ from the model’s own by ${meta.self_check.max_abs_error}.`)
   return (
     <>
       {found.map((text) => (
-        <Note key={text} alert>{text}</Note>
+        <Note key={text} alert>
+          {text}
+        </Note>
       ))}
     </>
   )

@@ -64,7 +64,8 @@ export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compac
   const y = (q: number) => ((q - view.q0) / (view.q1 - view.q0)) * plot.height
   const rows = ticks(view.q0, view.q1, plot.height, labels.query, offsets.query)
   const columns = ticks(view.k0, view.k1, plot.width, labels.key, offsets.key)
-  const mark = (index: number, at: number | null, pin: number | null) => (index === pin ? ' pinned' : index === at ? ' here' : '')
+  const mark = (index: number, at: number | null, pin: number | null) =>
+    index === pin ? ' pinned' : index === at ? ' here' : ''
   const band = (kind: string, q: [number, number] | null, k: [number, number] | null) => {
     const [x0, x1] = k ? [x(k[0]), x(k[1])] : [0, plot.width]
     const [y0, y1] = q ? [y(q[0]), y(q[1])] : [0, plot.height]
@@ -80,11 +81,15 @@ export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compac
   return (
     <svg class="axes" width={size.width} height={size.height} aria-hidden="true">
       <text class="axis-name" x={gutter.left} y={11}>
-        query ↓  key →
+        query ↓ key →
       </text>
       <g transform={`translate(${gutter.left} ${gutter.top})`}>
         {rows.map((tick) => (
-          <g key={tick.index} transform={`translate(-7 ${tick.at})`} class={`tick${mark(tick.index, query, pinned.query)}`}>
+          <g
+            key={tick.index}
+            transform={`translate(-7 ${tick.at})`}
+            class={`tick${mark(tick.index, query, pinned.query)}`}
+          >
             <text text-anchor="end" dy="0.34em">
               {cut(tick.text)}
             </text>
@@ -93,7 +98,11 @@ export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compac
         ))}
         {columns.map((tick) => (
           <g key={tick.index} transform={`translate(${tick.at} -7)`} class={`tick${mark(tick.index, key, pinned.key)}`}>
-            <text transform={tick.word ? 'rotate(-48)' : undefined} text-anchor={tick.word ? 'start' : 'middle'} dy={tick.word ? '0.3em' : '-0.2em'}>
+            <text
+              transform={tick.word ? 'rotate(-48)' : undefined}
+              text-anchor={tick.word ? 'start' : 'middle'}
+              dy={tick.word ? '0.3em' : '-0.2em'}
+            >
               {cut(tick.text)}
             </text>
             {!tick.word && <line y1="2" y2="6" />}

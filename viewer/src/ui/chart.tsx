@@ -27,7 +27,12 @@ const HEIGHT = 158
 const EDGE = { left: 46, right: 10, top: 26, bottom: 32 }
 
 /** Points of a line; of several in one pixel the lowest and the highest are kept, so that no peak is lost. */
-export function outline(x: ArrayLike<number>, y: ArrayLike<number>, px: (v: number) => number, py: (v: number) => number): string {
+export function outline(
+  x: ArrayLike<number>,
+  y: ArrayLike<number>,
+  px: (v: number) => number,
+  py: (v: number) => number,
+): string {
   let text = ''
   let column = NaN
   let low = Infinity
@@ -93,13 +98,16 @@ export function Chart(props: ChartProps) {
   if (!logY) y0 = Math.min(0, y0)
   else y0 = Math.max(y0, y1 * 1e-6)
   if (y1 <= y0) y1 = y0 + 1
-  const scale = (v: number, low: number, high: number, log?: boolean) => (log ? Math.log(v / low) / Math.log(high / low || Math.E) : (v - low) / (high - low || 1))
+  const scale = (v: number, low: number, high: number, log?: boolean) =>
+    log ? Math.log(v / low) / Math.log(high / low || Math.E) : (v - low) / (high - low || 1)
   const px = (v: number) => EDGE.left + scale(v, x0, x1, logX) * (width - EDGE.left - EDGE.right)
-  const py = (v: number) => HEIGHT - EDGE.bottom - Math.max(0, scale(v, y0, y1, logY)) * (HEIGHT - EDGE.top - EDGE.bottom)
+  const py = (v: number) =>
+    HEIGHT - EDGE.bottom - Math.max(0, scale(v, y0, y1, logY)) * (HEIGHT - EDGE.top - EDGE.bottom)
   const xTicks = logX ? decades(x0, x1) : niceTicks(x0, x1, 6).filter(Number.isInteger)
   const yTicks = logY ? decades(y0, y1).filter((_, i, all) => all.length < 6 || i % 2 === 0) : niceTicks(y0, y1, 3)
   const xAt = (event: MouseEvent) => {
-    const share = (event.clientX - figure.current!.getBoundingClientRect().left - EDGE.left) / (width - EDGE.left - EDGE.right)
+    const share =
+      (event.clientX - figure.current!.getBoundingClientRect().left - EDGE.left) / (width - EDGE.left - EDGE.right)
     const inside = Math.min(1, Math.max(0, share))
     return logX ? Math.round(x0 * (x1 / x0) ** inside) : Math.round(x0 + inside * (x1 - x0))
   }
@@ -118,29 +126,62 @@ export function Chart(props: ChartProps) {
         {yTicks.map((v) => (
           <g key={v} transform={`translate(0 ${py(v)})`}>
             <line class="rule" x1={EDGE.left} x2={width - EDGE.right} />
-            <text x={EDGE.left - 6} dy="0.34em" text-anchor="end">{number(v)}</text>
+            <text x={EDGE.left - 6} dy="0.34em" text-anchor="end">
+              {number(v)}
+            </text>
           </g>
         ))}
         {xTicks.map((v) => (
-          <text key={v} x={px(v)} y={HEIGHT - EDGE.bottom + 14} text-anchor="middle">{v.toLocaleString('en')}</text>
+          <text key={v} x={px(v)} y={HEIGHT - EDGE.bottom + 14} text-anchor="middle">
+            {v.toLocaleString('en')}
+          </text>
         ))}
         <line class="axis" x1={EDGE.left} x2={width - EDGE.right} y1={HEIGHT - EDGE.bottom} y2={HEIGHT - EDGE.bottom} />
-        <text class="axis-name" x={EDGE.left} y={10}>{props.yName}</text>
-        <text class="axis-name" x={width - EDGE.right} y={HEIGHT - 3} text-anchor="end">{props.xName}</text>
+        <text class="axis-name" x={EDGE.left} y={10}>
+          {props.yName}
+        </text>
+        <text class="axis-name" x={width - EDGE.right} y={HEIGHT - 3} text-anchor="end">
+          {props.xName}
+        </text>
         {series.map((one) => (
           <path key={one.name ?? ''} class={`line ${one.kind ?? 'main'}`} d={outline(one.x, one.y, px, py)} />
         ))}
         {series.every((one) => one.x.length <= 40) &&
-          series.flatMap((one) => Array.from(one.x, (x, i) => (Number.isFinite(one.y[i]) && Number.isFinite(py(one.y[i])) ? <circle key={`${one.name} ${i}`} class={`dot ${one.kind ?? 'main'}`} cx={px(x)} cy={py(one.y[i])} r={2.5} /> : null)))}
+          series.flatMap((one) =>
+            Array.from(one.x, (x, i) =>
+              Number.isFinite(one.y[i]) && Number.isFinite(py(one.y[i])) ? (
+                <circle
+                  key={`${one.name} ${i}`}
+                  class={`dot ${one.kind ?? 'main'}`}
+                  cx={px(x)}
+                  cy={py(one.y[i])}
+                  r={2.5}
+                />
+              ) : null,
+            ),
+          )}
         {props.marks?.map((mark) => (
           <g key={mark.x} class="mark">
             <circle cx={px(mark.x)} cy={py(mark.y)} r={4} />
-            <text x={px(mark.x) + (px(mark.x) > width - 120 ? -7 : 7)} y={py(mark.y)} dy="0.34em" text-anchor={px(mark.x) > width - 120 ? 'end' : 'start'}>
+            <text
+              x={px(mark.x) + (px(mark.x) > width - 120 ? -7 : 7)}
+              y={py(mark.y)}
+              dy="0.34em"
+              text-anchor={px(mark.x) > width - 120 ? 'end' : 'start'}
+            >
               {mark.text}
             </text>
           </g>
         ))}
-        {props.cursor !== null && props.cursor !== undefined && <line class="cursor-line" x1={px(props.cursor)} x2={px(props.cursor)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
+        {props.cursor !== null && props.cursor !== undefined && (
+          <line
+            class="cursor-line"
+            x1={px(props.cursor)}
+            x2={px(props.cursor)}
+            y1={EDGE.top}
+            y2={HEIGHT - EDGE.bottom}
+          />
+        )}
       </svg>
     </div>
   )

@@ -26,12 +26,28 @@ const SEQUENTIAL: Record<Theme, Lch[]> = {
 /** Blue for less, paper for equal, orange for more. */
 const DIVERGING: Record<Theme, [Lch[], Lch[]]> = {
   light: [
-    [[0.978, 0, 0], [0.75, 0.09, 245], [0.42, 0.12, 260]],
-    [[0.978, 0, 0], [0.75, 0.105, 60], [0.42, 0.105, 45]],
+    [
+      [0.978, 0, 0],
+      [0.75, 0.09, 245],
+      [0.42, 0.12, 260],
+    ],
+    [
+      [0.978, 0, 0],
+      [0.75, 0.105, 60],
+      [0.42, 0.105, 45],
+    ],
   ],
   dark: [
-    [[0.235, 0, 0], [0.52, 0.11, 255], [0.85, 0.08, 230]],
-    [[0.235, 0, 0], [0.52, 0.105, 50], [0.85, 0.095, 75]],
+    [
+      [0.235, 0, 0],
+      [0.52, 0.11, 255],
+      [0.85, 0.08, 230],
+    ],
+    [
+      [0.235, 0, 0],
+      [0.52, 0.105, 50],
+      [0.85, 0.095, 75],
+    ],
   ],
 }
 
@@ -90,7 +106,8 @@ export function path(points: Lch[], count: number): Rgb[] {
     }
   }
   const length = [0]
-  for (let i = 1; i < fine.length; i++) length.push(length[i - 1] + Math.hypot(...fine[i].map((v, d) => v - fine[i - 1][d])))
+  for (let i = 1; i < fine.length; i++)
+    length.push(length[i - 1] + Math.hypot(...fine[i].map((v, d) => v - fine[i - 1][d])))
   const total = length[length.length - 1]
   const even: Rgb[] = []
   let at = 0

@@ -62,12 +62,18 @@ function nextHead(run: RunView, id: HeadId): HeadId {
 
 function whyNot(current: { run: RunView; layer: Layer }, run: RunView, layer: Layer): string | null {
   const [a, b] = [current.run.opened, run.opened]
-  if (a.meta.text.sha256 !== b.meta.text.sha256) return `${current.run.name} and ${run.name} are runs of different texts.`
+  if (a.meta.text.sha256 !== b.meta.text.sha256)
+    return `${current.run.name} and ${run.name} are runs of different texts.`
   if (a.tokens.count !== b.tokens.count || a.tokens.start.some((v, i) => v !== b.tokens.start[i])) {
     return `${current.run.name} and ${run.name} cut the text into different tokens: their matrices have no common rows.`
   }
   const [p, q] = [current.layer, layer]
-  if (p.query_len !== q.query_len || p.key_len !== q.key_len || p.query_offset !== q.query_offset || p.key_offset !== q.key_offset) {
+  if (
+    p.query_len !== q.query_len ||
+    p.key_len !== q.key_len ||
+    p.query_offset !== q.query_offset ||
+    p.key_offset !== q.key_offset
+  ) {
     return 'The two heads have matrices of different shapes.'
   }
   return null
@@ -89,7 +95,10 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
   const [left, right] = [topOf(a), topOf(b)]
   const difference = useMemo(() => subtract(left, right), [a.base, a.detail, b.base, b.detail])
   const largest = useMemo(() => largestOf([...left, ...right]), [a.base, a.detail, b.base, b.detail])
-  const apart = useMemo(() => largestOf(difference.map((grid) => ({ ...grid, values: grid.values.map(Math.abs) }))), [difference])
+  const apart = useMemo(
+    () => largestOf(difference.map((grid) => ({ ...grid, values: grid.values.map(Math.abs) }))),
+    [difference],
+  )
   const domain = domainOf(largest, log)
   const high = domainOf(apart, false).high
   const common = {
@@ -97,12 +106,17 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
     keys: layer.key_len,
     view,
     offsets: { query: layer.query_offset, key: layer.key_offset },
-    pinned: pinsIn(layer, pinned.query === null ? null : pinned.query + layer.query_offset, pinned.key === null ? null : pinned.key + layer.key_offset),
+    pinned: pinsIn(
+      layer,
+      pinned.query === null ? null : pinned.query + layer.query_offset,
+      pinned.key === null ? null : pinned.key + layer.key_offset,
+    ),
     onView: (next: typeof view) => state.set({ view: next }),
     onPin: pin,
     compact: true,
   }
-  const title = (r: RunView, h: HeadId) => (r === run && otherRun === run ? headName(h, r.parts.length) : `${headName(h, r.parts.length)} · ${r.name}`)
+  const title = (r: RunView, h: HeadId) =>
+    r === run && otherRun === run ? headName(h, r.parts.length) : `${headName(h, r.parts.length)} · ${r.name}`
   return (
     <Panel
       name="Compare"
@@ -110,27 +124,78 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
       class="compare"
       tools={
         <>
-          <Choice label="A cell shows its" value={pool} options={[['mean', 'Mean'], ['max', 'Max']]} onChange={(next) => state.set({ pool: next })} />
-          <Choice label="Colour scale" value={log ? 'log' : 'linear'} options={[['log', 'Log'], ['linear', 'Linear']]} onChange={(next) => state.set({ colour: next })} />
+          <Choice
+            label="A cell shows its"
+            value={pool}
+            options={[
+              ['mean', 'Mean'],
+              ['max', 'Max'],
+            ]}
+            onChange={(next) => state.set({ pool: next })}
+          />
+          <Choice
+            label="Colour scale"
+            value={log ? 'log' : 'linear'}
+            options={[
+              ['log', 'Log'],
+              ['linear', 'Linear'],
+            ]}
+            onChange={(next) => state.set({ colour: next })}
+          />
         </>
       }
-      table={() => (difference.length === 1 ? tableOf(difference[0], labelsOf(run, layer), common.offsets) : { columns: [], rows: [] })}
+      table={() =>
+        difference.length === 1
+          ? tableOf(difference[0], labelsOf(run, layer), common.offsets)
+          : { columns: [], rows: [] }
+      }
     >
       <div class="side-by-side">
         <figure>
-          <figcaption><b>{title(run, id)}</b></figcaption>
-          <Matrix {...common} name={`Head ${title(run, id)}`} labels={labelsOf(run, layer)} grids={layersOf(a)} domain={domain} onSize={setPixels} />
+          <figcaption>
+            <b>{title(run, id)}</b>
+          </figcaption>
+          <Matrix
+            {...common}
+            name={`Head ${title(run, id)}`}
+            labels={labelsOf(run, layer)}
+            grids={layersOf(a)}
+            domain={domain}
+            onSize={setPixels}
+          />
         </figure>
         <figure>
-          <figcaption><b>{title(otherRun, other)}</b></figcaption>
-          <Matrix {...common} name={`Head ${title(otherRun, other)}`} labels={labelsOf(otherRun, otherLayer)} grids={layersOf(b)} domain={domain} />
+          <figcaption>
+            <b>{title(otherRun, other)}</b>
+          </figcaption>
+          <Matrix
+            {...common}
+            name={`Head ${title(otherRun, other)}`}
+            labels={labelsOf(otherRun, otherLayer)}
+            grids={layersOf(b)}
+            domain={domain}
+          />
         </figure>
         <figure>
-          <figcaption><b>{title(run, id)}</b> − <b>{title(otherRun, other)}</b></figcaption>
-          <Matrix {...common} name="Difference" labels={labelsOf(run, layer)} grids={difference} domain={{ low: -high, high, log: false }} kind="diverging" />
+          <figcaption>
+            <b>{title(run, id)}</b> − <b>{title(otherRun, other)}</b>
+          </figcaption>
+          <Matrix
+            {...common}
+            name="Difference"
+            labels={labelsOf(run, layer)}
+            grids={difference}
+            domain={{ low: -high, high, log: false }}
+            kind="diverging"
+          />
         </figure>
         <div class="legends">
-          <Legend table={palette('sequential', theme)} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(domain.high)} name="weight" />
+          <Legend
+            table={palette('sequential', theme)}
+            low={log ? `≤ ${number(domain.low)}` : '0'}
+            high={number(domain.high)}
+            name="weight"
+          />
           <Legend table={palette('diverging', theme)} low={number(-high)} high={number(high)} name="difference" />
         </div>
       </div>
@@ -157,9 +222,14 @@ export function subtract(a: Layered[], b: Layered[]): Layered[] {
 const SHOWN = ['entropy', 'max_weight', 'concentration', 'mean_distance', 'saturation']
 
 function Means(props: { run: RunView; id: HeadId; otherRun: RunView; other: HeadId }) {
-  const at = (r: RunView, h: HeadId) => r.opened.heads.findIndex((x) => x.part === h.part && x.layer === h.layer && x.head === h.head)
+  const at = (r: RunView, h: HeadId) =>
+    r.opened.heads.findIndex((x) => x.part === h.part && x.layer === h.layer && x.head === h.head)
   const [i, j] = [at(props.run, props.id), at(props.otherRun, props.other)]
-  const rows = SHOWN.map((name) => ({ name, a: props.run.opened.headTable[name]?.[i], b: props.otherRun.opened.headTable[name]?.[j] })).filter((r) => r.a !== undefined && r.b !== undefined)
+  const rows = SHOWN.map((name) => ({
+    name,
+    a: props.run.opened.headTable[name]?.[i],
+    b: props.otherRun.opened.headTable[name]?.[j],
+  })).filter((r) => r.a !== undefined && r.b !== undefined)
   return (
     <table class="means">
       <thead>
@@ -173,7 +243,9 @@ function Means(props: { run: RunView; id: HeadId; otherRun: RunView; other: Head
       <tbody>
         {rows.map(({ name, a, b }) => (
           <tr key={name}>
-            <th scope="row" class="text">{labelOf(name)}</th>
+            <th scope="row" class="text">
+              {labelOf(name)}
+            </th>
             <td>{number(a)}</td>
             <td>{number(b)}</td>
             <td>{number(a - b)}</td>

@@ -67,7 +67,12 @@ export function Panel(props: {
 }) {
   const section = useRef<HTMLElement>(null)
   return (
-    <section ref={section} class={`panel ${props.class ?? ''}`} aria-label={props.name} data-panel={props.name.toLowerCase()}>
+    <section
+      ref={section}
+      class={`panel ${props.class ?? ''}`}
+      aria-label={props.name}
+      data-panel={props.name.toLowerCase()}
+    >
       <header class="panel-head">
         <h2>{props.title}</h2>
         <div class="tools">{props.tools}</div>
@@ -116,9 +121,24 @@ function SaveMenu(props: { name: string; element: () => HTMLElement; table?: () 
   }
   return (
     <div class="menu">
-      <button type="button" class="icon" aria-haspopup="menu" aria-expanded={open} aria-label={`Save ${props.name}`} title="Save" onClick={() => setOpen(!open)}>
+      <button
+        type="button"
+        class="icon"
+        aria-haspopup="menu"
+        aria-expanded={open}
+        aria-label={`Save ${props.name}`}
+        title="Save"
+        onClick={() => setOpen(!open)}
+      >
         <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
-          <path d="M8 2v8M4.5 7 8 10.5 11.5 7M2.5 13.5h11" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" />
+          <path
+            d="M8 2v8M4.5 7 8 10.5 11.5 7M2.5 13.5h11"
+            fill="none"
+            stroke="currentColor"
+            stroke-width="1.4"
+            stroke-linecap="round"
+            stroke-linejoin="round"
+          />
         </svg>
       </button>
       {open && (

@@ -49,7 +49,10 @@ export function useGestures(frame: RefObject<HTMLElement | null>, options: Optio
     const place = (event: { clientX: number; clientY: number }) => {
       const box = element.getBoundingClientRect()
       const { plot } = latest.current
-      return { x: (event.clientX - box.left - plot.left) / plot.width, y: (event.clientY - box.top - plot.top) / plot.height }
+      return {
+        x: (event.clientX - box.left - plot.left) / plot.width,
+        y: (event.clientY - box.top - plot.top) / plot.height,
+      }
     }
     const cell = ({ x, y }: { x: number; y: number }) => {
       const { view, rows, keys } = latest.current
@@ -69,7 +72,9 @@ export function useGestures(frame: RefObject<HTMLElement | null>, options: Optio
       const at = place(event)
       const delta = event.deltaY * (event.deltaMode === 1 ? 16 : 1) * (event.ctrlKey ? 3 : 1)
       const inside = (v: number) => Math.min(1, Math.max(0, v))
-      latest.current.onView(zoomed(latest.current.view, Math.exp(Math.max(-300, Math.min(300, delta)) * 0.002), inside(at.x), inside(at.y)))
+      latest.current.onView(
+        zoomed(latest.current.view, Math.exp(Math.max(-300, Math.min(300, delta)) * 0.002), inside(at.x), inside(at.y)),
+      )
     }
     const onDown = (event: PointerEvent) => {
       if (event.button !== 0) return
@@ -126,10 +131,18 @@ export function useGestures(frame: RefObject<HTMLElement | null>, options: Optio
       if (event.ctrlKey || event.metaKey || event.altKey) return
       const { view, rows, keys, hover, onView, onWhole, onHover, onPin } = latest.current
       const { query, key } = hover.get()
-      const cursor = { query: query ?? Math.floor((view.q0 + view.q1) / 2), key: key ?? Math.floor((view.k0 + view.k1) / 2) }
+      const cursor = {
+        query: query ?? Math.floor((view.q0 + view.q1) / 2),
+        key: key ?? Math.floor((view.k0 + view.k1) / 2),
+      }
       const x = (cursor.key + 0.5 - view.k0) / (view.k1 - view.k0)
       const y = (cursor.query + 0.5 - view.q0) / (view.q1 - view.q0)
-      const step: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
+      const step: Record<string, [number, number]> = {
+        ArrowUp: [-1, 0],
+        ArrowDown: [1, 0],
+        ArrowLeft: [0, -1],
+        ArrowRight: [0, 1],
+      }
       if (step[event.key]) {
         const [dq, dk] = step[event.key]
         if (event.shiftKey) {

@@ -160,6 +160,7 @@ export const layersOf = (grids: Grids): Layered[] => (grids.detail ? [...grids.b
 
 export function largestOf(grids: Layered[]): number {
   let largest = 0
-  for (const grid of grids) for (const value of grid.values) if (value > largest && Number.isFinite(value)) largest = value
+  for (const grid of grids)
+    for (const value of grid.values) if (value > largest && Number.isFinite(value)) largest = value
   return largest
 }

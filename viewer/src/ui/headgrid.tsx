@@ -46,7 +46,12 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
   const share = (index: number) => (values[index] - range[0]) / (range[1] - range[0] || 1)
 
   const onKeyDown = (event: KeyboardEvent) => {
-    const step: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
+    const step: Record<string, [number, number]> = {
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+    }
     const target = (event.target as HTMLElement).closest<HTMLElement>('[data-index]')
     if (!step[event.key] || !target) return
     event.preventDefault()
@@ -67,7 +72,12 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
   const chosen = heads.findIndex((head) => sameHead(head, id))
 
   return (
-    <div class={`head-grid${maps ? ' maps' : ''}`} style={{ '--rows': String(rows.length) }} onKeyDown={onKeyDown} onMouseLeave={() => onTell(null)}>
+    <div
+      class={`head-grid${maps ? ' maps' : ''}`}
+      style={{ '--rows': String(rows.length) }}
+      onKeyDown={onKeyDown}
+      onMouseLeave={() => onTell(null)}
+    >
       <div class="head-row head-names" aria-hidden="true">
         <span />
         {Array.from({ length: width }, (_, head) => (
@@ -85,7 +95,13 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
               if (index === undefined) return <span key={head} class="no-head" />
               const thumbnail = maps ? small.get(`${part} ${layer} ${head}`) : undefined
               const value = share(index)
-              const background = maps ? undefined : kinds ? KIND_COLOURS[kinds[index]] : Number.isFinite(value) ? css(table, value) : undefined
+              const background = maps
+                ? undefined
+                : kinds
+                  ? KIND_COLOURS[kinds[index]]
+                  : Number.isFinite(value)
+                    ? css(table, value)
+                    : undefined
               return (
                 <button
                   key={head}
@@ -117,7 +133,8 @@ function Small({ one, table }: { one: Thumbnail; table: Uint8Array }) {
   const canvas = useRef<HTMLCanvasElement>(null)
   useEffect(() => {
     const pixels = new ImageData(one.keys, one.rows)
-    for (let i = 0; i < one.values.length; i++) pixels.data.set(table.subarray(4 * one.values[i], 4 * one.values[i] + 4), 4 * i)
+    for (let i = 0; i < one.values.length; i++)
+      pixels.data.set(table.subarray(4 * one.values[i], 4 * one.values[i] + 4), 4 * i)
     canvas.current!.getContext('2d')!.putImageData(pixels, 0, 0)
   }, [one, table])
   return <canvas ref={canvas} width={one.keys} height={one.rows} aria-hidden="true" />

@@ -27,9 +27,14 @@ export function Heads() {
   const chosen = named(statistic)
   const [low, high] = rangeOf(chosen.values)
   const options = all.map((m) => [m.name, m.label] as const)
-  const here = told ?? run.opened.heads.findIndex((h) => h.part === current.id.part && h.layer === current.id.layer && h.head === current.id.head)
+  const here =
+    told ??
+    run.opened.heads.findIndex(
+      (h) => h.part === current.id.part && h.layer === current.id.layer && h.head === current.id.head,
+    )
   const shown = [...new Set(kinds)].sort((a, b) => Object.keys(KINDS).indexOf(a) - Object.keys(KINDS).indexOf(b))
-  const open = (index: number) => state.set({ head: run.opened.heads[index], view: sameShape(index) ? state.get().view : null })
+  const open = (index: number) =>
+    state.set({ head: run.opened.heads[index], view: sameShape(index) ? state.get().view : null })
   const sameShape = (index: number) => {
     const id = run.opened.heads[index]
     const layer = run.opened.meta.layers.find((l) => l.part === id.part && l.layer === id.layer)!
@@ -43,14 +48,25 @@ export function Heads() {
       class="heads"
       table={() => ({
         columns: ['part', 'layer', 'head', ...(run.types ? ['type'] : []), ...all.map((m) => m.name)],
-        rows: run.opened.heads.map((id, i) => [id.part, id.layer, id.head, ...(run.types ? [run.types.types[i].join(' ')] : []), ...all.map((m) => m.values[i])]),
+        rows: run.opened.heads.map((id, i) => [
+          id.part,
+          id.layer,
+          id.head,
+          ...(run.types ? [run.types.types[i].join(' ')] : []),
+          ...all.map((m) => m.values[i]),
+        ]),
       })}
     >
       <div class="wide" data-unsaved>
         <Choice
           label="Show heads as"
           value={view}
-          options={[['grid', 'Grid'], ['maps', 'Maps'], ['scatter', 'Scatter'], ['table', 'Table']]}
+          options={[
+            ['grid', 'Grid'],
+            ['maps', 'Maps'],
+            ['scatter', 'Scatter'],
+            ['table', 'Table'],
+          ]}
           onChange={(headView) => state.set({ headView })}
         />
       </div>
@@ -70,13 +86,22 @@ export function Heads() {
         </div>
       ) : null}
       {view === 'grid' || view === 'maps' ? (
-        <HeadGrid maps={view === 'maps'} kinds={byType && view === 'grid' ? kinds : null} values={chosen.values} range={[low, high]} onTell={setTold} onOpen={open} />
+        <HeadGrid
+          maps={view === 'maps'}
+          kinds={byType && view === 'grid' ? kinds : null}
+          values={chosen.values}
+          range={[low, high]}
+          onTell={setTold}
+          onOpen={open}
+        />
       ) : view === 'scatter' ? (
         <Scatter x={named(x)} y={named(y)} kinds={run.types ? kinds : null} onTell={setTold} onOpen={open} />
       ) : (
         <HeadTable all={all} kinds={run.types ? kinds : null} onOpen={open} />
       )}
-      {view === 'grid' && !byType && <Legend table={palette('sequential', theme)} low={number(low)} high={number(high)} name={chosen.unit} />}
+      {view === 'grid' && !byType && (
+        <Legend table={palette('sequential', theme)} low={number(low)} high={number(high)} name={chosen.unit} />
+      )}
       {((view === 'grid' && byType) || (view === 'scatter' && run.types)) && (
         <ul class="kinds">
           {shown.map((kind) => (
@@ -91,12 +116,14 @@ export function Heads() {
         <dl class="facts" aria-live="polite">
           <dt>{headName(run.opened.heads[here], run.parts.length)}</dt>
           <dd>{run.types?.types[here].map((type) => KINDS[type]).join(', ') || (run.types ? KINDS.none : '')}</dd>
-          {all.filter((m) => ['entropy', 'max_weight', 'mean_distance', 'previous', 'first'].includes(m.name)).map((m) => (
-            <div key={m.name}>
-              <dt>{m.label}</dt>
-              <dd>{number(m.values[here])}</dd>
-            </div>
-          ))}
+          {all
+            .filter((m) => ['entropy', 'max_weight', 'mean_distance', 'previous', 'first'].includes(m.name))
+            .map((m) => (
+              <div key={m.name}>
+                <dt>{m.label}</dt>
+                <dd>{number(m.values[here])}</dd>
+              </div>
+            ))}
         </dl>
       )}
     </Panel>

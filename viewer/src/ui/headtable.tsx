@@ -11,14 +11,20 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
   const [sort, setSort] = useState<{ name: string; down: boolean }>({ name: 'head', down: false })
   const measure = props.all.find((m) => m.name === sort.name)
   const order = heads.map((_, i) => i)
-  const value = (i: number) => (measure ? measure.values[i] : sort.name === 'type' ? Object.keys(KINDS).indexOf(props.kinds![i]) : i)
+  const value = (i: number) =>
+    measure ? measure.values[i] : sort.name === 'type' ? Object.keys(KINDS).indexOf(props.kinds![i]) : i
   order.sort((a, b) => {
     const [p, q] = [value(a), value(b)]
     if (Number.isNaN(p) || Number.isNaN(q)) return Number(Number.isNaN(p)) - Number(Number.isNaN(q))
     return (sort.down ? q - p : p - q) || a - b
   })
   const column = (name: string, label: string, text = false) => (
-    <th key={name} scope="col" class={text ? 'text' : ''} aria-sort={sort.name === name ? (sort.down ? 'descending' : 'ascending') : 'none'}>
+    <th
+      key={name}
+      scope="col"
+      class={text ? 'text' : ''}
+      aria-sort={sort.name === name ? (sort.down ? 'descending' : 'ascending') : 'none'}
+    >
       <button type="button" onClick={() => setSort({ name, down: sort.name === name ? !sort.down : !text })}>
         {label}
         <span aria-hidden="true">{sort.name === name ? (sort.down ? ' ↓' : ' ↑') : ''}</span>
@@ -39,7 +45,9 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
           {order.map((i) => (
             <tr key={i} aria-current={sameHead(heads[i], id)} onClick={() => props.onOpen(i)}>
               <th scope="row">
-                <button type="button" class="link">{headName(heads[i], run.parts.length)}</button>
+                <button type="button" class="link">
+                  {headName(heads[i], run.parts.length)}
+                </button>
               </th>
               {props.kinds && <td class="text">{KINDS[props.kinds[i]]}</td>}
               {props.all.map((m) => (

@@ -42,10 +42,29 @@ export function Inspector() {
   return (
     <Panel
       name="Query"
-      title={query === null ? 'Query' : <>Query <b><bdi>{labels.query[query]}</bdi></b></>}
+      title={
+        query === null ? (
+          'Query'
+        ) : (
+          <>
+            Query{' '}
+            <b>
+              <bdi>{labels.query[query]}</bdi>
+            </b>
+          </>
+        )
+      }
       class="inspector"
       table={() => ({
-        columns: ['rank', 'position', 'key', 'raw_score', 'score', 'weight', ...(norms ? ['value_norm', 'weight_times_norm'] : [])],
+        columns: [
+          'rank',
+          'position',
+          'key',
+          'raw_score',
+          'score',
+          'weight',
+          ...(norms ? ['value_norm', 'weight_times_norm'] : []),
+        ],
         rows: ranked.map((i, rank) => [
           rank + 1,
           i + layer.key_offset,
@@ -58,25 +77,45 @@ export function Inspector() {
       })}
     >
       {query === null ? (
-        <p class="quiet">Pin a query in the map or in the text: the query searches, every key is an entry of the index, and its weight says how much of the entry’s value is read.</p>
+        <p class="quiet">
+          Pin a query in the map or in the text: the query searches, every key is an entry of the index, and its weight
+          says how much of the entry’s value is read.
+        </p>
       ) : (
         <>
           <div class="scroll ranked" tabIndex={0} role="region" aria-label="Keys ranked by weight">
             <table>
               <thead>
                 <tr>
-                  <th scope="col" class="text">key</th>
-                  <th scope="col">position</th>
+                  <th scope="col" class="text">
+                    key
+                  </th>
+                  <th scope="col" title="position in the text">
+                    at
+                  </th>
                   <th scope="col">q·k</th>
                   <th scope="col">score</th>
                   <th scope="col">weight</th>
-                  {norms && <th scope="col">‖value‖</th>}
-                  {norms && <th scope="col">weight × ‖value‖</th>}
+                  {norms && (
+                    <th scope="col" title="length of the value">
+                      ‖v‖
+                    </th>
+                  )}
+                  {norms && (
+                    <th scope="col" title="weight × length of the value">
+                      w‖v‖
+                    </th>
+                  )}
                 </tr>
               </thead>
               <tbody>
                 {ranked.slice(0, SHOWN).map((i) => (
-                  <tr key={i} aria-current={i === key} onMouseEnter={() => hover.set({ query, key: i })} onMouseLeave={() => hover.set({ query: null, key: null })}>
+                  <tr
+                    key={i}
+                    aria-current={i === key}
+                    onMouseEnter={() => hover.set({ query, key: i })}
+                    onMouseLeave={() => hover.set({ query: null, key: null })}
+                  >
                     <th scope="row" class="text">
                       <button type="button" class="link" onClick={() => pin(null, i)}>
                         <bdi>{labels.key[i]}</bdi>
@@ -117,7 +156,10 @@ export function Inspector() {
 function Dimensions({ query, value: key }: { query: number; value: number }) {
   const { run, id, layer } = useCurrent()!
   const labels = labelsOf(run, layer)
-  const pair = useAsync<Products>(() => run.remote.call('pair', id, query, key), [run, id.part, id.layer, id.head, query, key])
+  const pair = useAsync<Products>(
+    () => run.remote.call('pair', id, query, key),
+    [run, id.part, id.layer, id.head, query, key],
+  )
   if (!pair.value) return null
   const products = Array.from(pair.value.query, (q, d) => q * pair.value!.key[d])
   const sum = products.reduce((a, b) => a + b, 0)
@@ -130,17 +172,32 @@ function Dimensions({ query, value: key }: { query: number; value: number }) {
   return (
     <figure class="dimensions">
       <figcaption>
-        <bdi>{labels.query[query]}</bdi> ⊙ <bdi>{labels.key[key]}</bdi> by dimension: sum {number(sum)}, scaled {number(sum * layer.scale)}
+        <bdi>{labels.query[query]}</bdi> ⊙ <bdi>{labels.key[key]}</bdi> by dimension: sum {number(sum)}, scaled{' '}
+        {number(sum * layer.scale)}
       </figcaption>
-      <svg class="chart" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Products of query and key in ${products.length} dimensions, sum ${number(sum)}`}>
+      <svg
+        class="chart"
+        viewBox={`0 0 ${width} ${height}`}
+        role="img"
+        aria-label={`Products of query and key in ${products.length} dimensions, sum ${number(sum)}`}
+      >
         {niceTicks(low, high, 3).map((v) => (
           <g key={v} transform={`translate(0 ${y(v)})`}>
             <line class={v === 0 ? 'axis' : 'rule'} x1={34} x2={width} />
-            <text x={30} dy="0.34em" text-anchor="end">{number(v)}</text>
+            <text x={30} dy="0.34em" text-anchor="end">
+              {number(v)}
+            </text>
           </g>
         ))}
         {products.map((v, d) => (
-          <rect key={d} class={v < 0 ? 'bar-less' : 'bar-more'} x={34 + d * step + step * 0.12} width={step * 0.76} y={Math.min(y(v), y(0))} height={Math.max(0.5, Math.abs(y(v) - y(0)))}>
+          <rect
+            key={d}
+            class={v < 0 ? 'bar-less' : 'bar-more'}
+            x={34 + d * step + step * 0.12}
+            width={step * 0.76}
+            y={Math.min(y(v), y(0))}
+            height={Math.max(0.5, Math.abs(y(v) - y(0)))}
+          >
             <title>{`dimension ${d}: ${number(pair.value!.query[d])} × ${number(pair.value!.key[d])} = ${number(v)}`}</title>
           </rect>
         ))}

@@ -17,7 +17,17 @@ export function Lines() {
   const query = useStore(hover, (h) => h.query) ?? pinned.query
   const key = useStore(hover, (h) => h.key) ?? pinned.key
   const labels = labelsOf(run, layer)
-  const spec = { ...id, what: 'weights', queryStart: 0, queryEnd: layer.query_len, keyStart: 0, keyEnd: layer.key_len, outRows: layer.query_len, outKeys: layer.key_len, pool: 'mean' }
+  const spec = {
+    ...id,
+    what: 'weights',
+    queryStart: 0,
+    queryEnd: layer.query_len,
+    keyStart: 0,
+    keyEnd: layer.key_len,
+    outRows: layer.query_len,
+    outKeys: layer.key_len,
+    pool: 'mean',
+  }
   const grid = useAsync<Grid>(() => run.remote.window<Grid>(spec).done, [run, id.part, id.layer, id.head])
   const width = 340
   const [left, right] = [120, width - 120]
@@ -27,7 +37,8 @@ export function Lines() {
     const found: { q: number; k: number; w: number }[] = []
     if (grid.value) {
       const { values, keys } = grid.value
-      for (let i = 0; i < values.length; i++) if (values[i] > FAINTEST) found.push({ q: Math.floor(i / keys), k: i % keys, w: values[i] })
+      for (let i = 0; i < values.length; i++)
+        if (values[i] > FAINTEST) found.push({ q: Math.floor(i / keys), k: i % keys, w: values[i] })
     }
     return found.sort((a, b) => a.w - b.w)
   }, [grid.value])
@@ -35,21 +46,61 @@ export function Lines() {
   const lit = (q: number, k: number) => (query === null && key === null) || (query !== null ? q === query : k === key)
   const weight = (q: number, k: number) => grid.value?.values[q * layer.key_len + k] ?? 0
   return (
-    <svg class="chart lines" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Lines from each query to its keys, as thick as the weight`} onMouseLeave={() => hover.set({ query: null, key: null })}>
+    <svg
+      class="chart lines"
+      viewBox={`0 0 ${width} ${height}`}
+      role="img"
+      aria-label={`Lines from each query to its keys, as thick as the weight`}
+      onMouseLeave={() => hover.set({ query: null, key: null })}
+    >
       {lines.map(({ q, k, w }) => (
-        <line key={`${q} ${k}`} x1={left + 4} y1={y(q)} x2={right - 4} y2={y(k)} class={lit(q, k) ? 'flow' : 'flow dim'} stroke-width={0.6 + 3.4 * w} stroke-opacity={lit(q, k) ? 0.12 + 0.88 * w : 0.03} />
+        <line
+          key={`${q} ${k}`}
+          x1={left + 4}
+          y1={y(q)}
+          x2={right - 4}
+          y2={y(k)}
+          class={lit(q, k) ? 'flow' : 'flow dim'}
+          stroke-width={0.6 + 3.4 * w}
+          stroke-opacity={lit(q, k) ? 0.12 + 0.88 * w : 0.03}
+        />
       ))}
       {labels.query.map((label, i) => (
-        <g key={`q${i}`} class={`word${i === query ? ' here' : ''}`} onMouseEnter={() => hover.set({ query: i, key: null })} onClick={() => pin(i, null)}>
+        <g
+          key={`q${i}`}
+          class={`word${i === query ? ' here' : ''}`}
+          onMouseEnter={() => hover.set({ query: i, key: null })}
+          onClick={() => pin(i, null)}
+        >
           <rect x={0} y={y(i) - STEP / 2} width={left} height={STEP} />
-          <text x={left - 4} y={y(i)} dy="0.34em" text-anchor="end">{label}</text>
+          <text x={left - 4} y={y(i)} dy="0.34em" text-anchor="end">
+            {label}
+          </text>
         </g>
       ))}
       {labels.key.map((label, i) => (
-        <g key={`k${i}`} class={`word${i === key && query === null ? ' here' : ''}`} onMouseEnter={() => hover.set({ query: null, key: i })} onClick={() => pin(null, i)}>
-          <rect x={right} y={y(i) - STEP / 2} width={width - right} height={STEP} class="fill" style={query !== null ? { fillOpacity: 0.35 * weight(query, i) } : undefined} />
-          <text x={right + 4} y={y(i)} dy="0.34em">{label}</text>
-          {query !== null && weight(query, i) >= 0.05 && <text class="quiet" x={width - 4} y={y(i)} dy="0.34em" text-anchor="end">{number(weight(query, i))}</text>}
+        <g
+          key={`k${i}`}
+          class={`word${i === key && query === null ? ' here' : ''}`}
+          onMouseEnter={() => hover.set({ query: null, key: i })}
+          onClick={() => pin(null, i)}
+        >
+          <rect
+            x={right}
+            y={y(i) - STEP / 2}
+            width={width - right}
+            height={STEP}
+            class="fill"
+            style={query !== null ? { fillOpacity: 0.35 * weight(query, i) } : undefined}
+          />
+          <text x={right + 4} y={y(i)} dy="0.34em">
+            {label}
+          </text>
+          {query !== null && weight(query, i) >= 0.05 && (
+            <text class="quiet" x={width - 4} y={y(i)} dy="0.34em" text-anchor="end">
+              {number(weight(query, i))}
+            </text>
+          )}
         </g>
       ))}
     </svg>

@@ -27,10 +27,14 @@ export function MapPanel() {
   const { pinned, pin } = usePins()
   const whole = wholeOf(layer)
   const covering = grids.detail && sameWindow(grids.detail, view ?? whole) ? grids.detail : null
-  const largest = useMemo(() => largestOf(covering ? [covering] : layersOf(grids)), [covering, grids.base, grids.detail])
+  const largest = useMemo(
+    () => largestOf(covering ? [covering] : layersOf(grids)),
+    [covering, grids.base, grids.detail],
+  )
   const domain = domainOf(largest, log)
   const layers = layersOf(grids)
-  const zoom = (factor: number) => state.set({ view: fitView(zoomed(view ?? whole, factor, 0.5, 0.5), layer.query_len, layer.key_len) })
+  const zoom = (factor: number) =>
+    state.set({ view: fitView(zoomed(view ?? whole, factor, 0.5, 0.5), layer.query_len, layer.key_len) })
   const pooledBy = Math.max(grids.cell.queries, grids.cell.keys)
 
   return (
@@ -45,17 +49,44 @@ export function MapPanel() {
       tools={
         <>
           {!grids.exact && (
-            <Choice label="A cell shows its" value={pool} options={[['mean', 'Mean'], ['max', 'Max']]} onChange={(next) => state.set({ pool: next })} />
+            <Choice
+              label="A cell shows its"
+              value={pool}
+              options={[
+                ['mean', 'Mean'],
+                ['max', 'Max'],
+              ]}
+              onChange={(next) => state.set({ pool: next })}
+            />
           )}
-          <Choice label="Colour scale" value={log ? 'log' : 'linear'} options={[['log', 'Log'], ['linear', 'Linear']]} onChange={(next) => state.set({ colour: next })} />
+          <Choice
+            label="Colour scale"
+            value={log ? 'log' : 'linear'}
+            options={[
+              ['log', 'Log'],
+              ['linear', 'Linear'],
+            ]}
+            onChange={(next) => state.set({ colour: next })}
+          />
           <span class="zoom">
-            <button type="button" class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => zoom(2)}>−</button>
-            <button type="button" class="icon" aria-label="Show the whole" title="Show the whole (0)" disabled={view === null} onClick={() => state.set({ view: null })}>
+            <button type="button" class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => zoom(2)}>
+              −
+            </button>
+            <button
+              type="button"
+              class="icon"
+              aria-label="Show the whole"
+              title="Show the whole (0)"
+              disabled={view === null}
+              onClick={() => state.set({ view: null })}
+            >
               <svg viewBox="0 0 16 16" width="12" height="12" aria-hidden="true">
                 <path d="M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4" fill="none" stroke="currentColor" stroke-width="1.6" />
               </svg>
             </button>
-            <button type="button" class="icon" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoom(0.5)}>+</button>
+            <button type="button" class="icon" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoom(0.5)}>
+              +
+            </button>
           </span>
         </>
       }
@@ -80,14 +111,20 @@ export function MapPanel() {
       />
       <div class="under">
         <Readout grids={layers} exact={grids.why === null} cell={grids.cell} />
-        <Legend table={palette('sequential', theme)} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(domain.high)} />
+        <Legend
+          table={palette('sequential', theme)}
+          low={log ? `≤ ${number(domain.low)}` : '0'}
+          high={number(domain.high)}
+        />
       </div>
       <p class="status" data-exact={grids.exact} data-busy={grids.busy}>
         {grids.exact
           ? 'Exact: every cell is one weight.'
           : `Each cell is the ${pool} over ${size(grids.cell.queries, 'query', 'queries')} × ${size(grids.cell.keys, 'key', 'keys')}${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
       </p>
-      {grids.why !== null && <Note>Exact zoom is off for this head: {grids.why}. The pooled map and the tables are exact all the same.</Note>}
+      {grids.why !== null && (
+        <Note>Exact zoom is off for this head: {grids.why}. The pooled map and the tables are exact all the same.</Note>
+      )}
       {grids.error && <Note alert>{grids.error}</Note>}
     </Panel>
   )
@@ -101,12 +138,22 @@ function sameWindow(grid: Layered, view: { q0: number; q1: number; k0: number; k
   return grid.q0 <= view.q0 && grid.q1 >= view.q1 && grid.k0 <= view.k0 && grid.k1 >= view.k1
 }
 
-export function tableOf(grid: Layered, labels: { query: string[]; key: string[] }, offsets: { query: number; key: number }) {
+export function tableOf(
+  grid: Layered,
+  labels: { query: string[]; key: string[] },
+  offsets: { query: number; key: number },
+) {
   const exact = grid.rows === grid.q1 - grid.q0 && grid.keys === grid.k1 - grid.k0
-  const name = (label: string[], at: number, offset: number) => (exact ? `${at + offset} ${label[at]}` : String(Math.round(at) + offset))
+  const name = (label: string[], at: number, offset: number) =>
+    exact ? `${at + offset} ${label[at]}` : String(Math.round(at) + offset)
   const place = (from: number, to: number, parts: number, i: number) => from + Math.floor(((to - from) * i) / parts)
   return {
-    columns: ['query', ...Array.from({ length: grid.keys }, (_, j) => name(labels.key, place(grid.k0, grid.k1, grid.keys, j), offsets.key))],
+    columns: [
+      'query',
+      ...Array.from({ length: grid.keys }, (_, j) =>
+        name(labels.key, place(grid.k0, grid.k1, grid.keys, j), offsets.key),
+      ),
+    ],
     rows: Array.from({ length: grid.rows }, (_, i) => [
       name(labels.query, place(grid.q0, grid.q1, grid.rows, i), offsets.query),
       ...grid.values.subarray(i * grid.keys, (i + 1) * grid.keys),
@@ -129,7 +176,15 @@ function listOf(grids: Layered[], offsets: { query: number; key: number }) {
 }
 
 /** What the cursor is on: both tokens, and the pair's weight, score and distance, computed exactly. */
-function Readout({ grids, exact, cell }: { grids: Layered[]; exact: boolean; cell: { queries: number; keys: number } }) {
+function Readout({
+  grids,
+  exact,
+  cell,
+}: {
+  grids: Layered[]
+  exact: boolean
+  cell: { queries: number; keys: number }
+}) {
   const { hover } = useShared()
   const { run, id, layer } = useCurrent()!
   const { pinned } = usePins()
@@ -151,12 +206,24 @@ function Readout({ grids, exact, cell }: { grids: Layered[]; exact: boolean; cel
       </span>
       {pair.value && (
         <>
-          <span>weight <b>{number(pair.value.weight)}</b></span>
-          <span>score <b>{number(pair.value.score)}</b></span>
+          <span>
+            weight <b>{number(pair.value.weight)}</b>
+          </span>
+          <span>
+            score <b>{number(pair.value.score)}</b>
+          </span>
         </>
       )}
-      {pooled !== null && <span>cell <b>{number(pooled)}</b></span>}
-      {!layer.cross && <span>distance <b>{number(distance)}</b></span>}
+      {pooled !== null && (
+        <span>
+          cell <b>{number(pooled)}</b>
+        </span>
+      )}
+      {!layer.cross && (
+        <span>
+          distance <b>{number(distance)}</b>
+        </span>
+      )}
     </p>
   )
 }

@@ -31,7 +31,8 @@ export const MOST_CELLS_PER_PIXEL = 1.5
 /** When the first picture stood, for whoever measures: see benchmarks/viewer.py. */
 const FIRST = 'heedmap first picture'
 
-const backing = (pixels: number, cells: number) => Math.round(cells > pixels && cells <= pixels * MOST_CELLS_PER_PIXEL ? cells : pixels)
+const backing = (pixels: number, cells: number) =>
+  Math.round(cells > pixels && cells <= pixels * MOST_CELLS_PER_PIXEL ? cells : pixels)
 
 export function Matrix(props: MatrixProps) {
   const { rows, keys, grids, domain, kind = 'sequential', onSize } = props
@@ -53,7 +54,10 @@ export function Matrix(props: MatrixProps) {
     top: (words.key ? room.words : room.numbers).top,
     right: (words.key ? room.words : room.numbers).right,
   }
-  const plot = { width: Math.max(0, size.width - gutter.left - gutter.right), height: Math.max(0, size.height - gutter.top - 1) }
+  const plot = {
+    width: Math.max(0, size.width - gutter.left - gutter.right),
+    height: Math.max(0, size.height - gutter.top - 1),
+  }
 
   useLayoutEffect(() => {
     const element = frame.current!
@@ -85,7 +89,8 @@ export function Matrix(props: MatrixProps) {
 
   useEffect(() => {
     const ratio = window.devicePixelRatio || 1
-    if (plot.width && plot.height) onSize?.({ width: Math.round(plot.width * ratio), height: Math.round(plot.height * ratio) })
+    if (plot.width && plot.height)
+      onSize?.({ width: Math.round(plot.width * ratio), height: Math.round(plot.height * ratio) })
   }, [plot.width, plot.height])
 
   useLayoutEffect(() => {
@@ -130,7 +135,12 @@ export function Matrix(props: MatrixProps) {
         key={mode}
         ref={canvas}
         aria-hidden="true"
-        style={{ left: `${gutter.left}px`, top: `${gutter.top}px`, width: `${plot.width}px`, height: `${plot.height}px` }}
+        style={{
+          left: `${gutter.left}px`,
+          top: `${gutter.top}px`,
+          width: `${plot.width}px`,
+          height: `${plot.height}px`,
+        }}
       />
       <Axes {...props} view={view} plot={plot} gutter={gutter} size={size} />
     </div>

@@ -91,7 +91,12 @@ export function labelsOf(run: RunView, layer: Layer): AxisLabels {
     const keyToken = axisTokens(tokens, layer.key_sequence ?? 'text', layer.key_offset, layer.key_len)
     const text = (indices: Int32Array, offset: number) =>
       Array.from(indices, (token, i) => (token < 0 ? `[${i + offset}]` : oneLine(tokens.label[token])))
-    labels = { queryToken, keyToken, query: text(queryToken, layer.query_offset), key: text(keyToken, layer.key_offset) }
+    labels = {
+      queryToken,
+      keyToken,
+      query: text(queryToken, layer.query_offset),
+      key: text(keyToken, layer.key_offset),
+    }
     labelled.set(layer, labels)
   }
   return labels
@@ -111,7 +116,8 @@ export function useAsync<T>(ask: () => Promise<T> | null, depends: unknown[]): L
     }
     promise.then(
       (value) => alive && setState({ value, error: null, loading: false }),
-      (error: Error) => alive && error.name !== 'CancelledError' && setState({ value: null, error: error.message, loading: false }),
+      (error: Error) =>
+        alive && error.name !== 'CancelledError' && setState({ value: null, error: error.message, loading: false }),
     )
     return () => {
       alive = false

@@ -35,9 +35,12 @@ function make({ tokens, text, textPair }: Opened): Piece[] {
   for (let i = 0; i < tokens.count; i++) {
     const which = textPair !== null && tokens.segment[i] === 1 ? 1 : 0
     const label = oneLine(tokens.label[i])
-    const [start, end] = [tokens.start[i], tokens.end[i]].map((v) => (v < 0 ? -1 : offsets[which] ? (offsets[which]![v] ?? texts[which].length) : v))
+    const [start, end] = [tokens.start[i], tokens.end[i]].map((v) =>
+      v < 0 ? -1 : offsets[which] ? (offsets[which]![v] ?? texts[which].length) : v,
+    )
     const piece: Piece = { token: i, before: '', text: label, label, special: tokens.special[i] }
-    const usable = !piece.special && tokens.sequence[i] === 'text' && start >= 0 && end > start && start >= reached[which]
+    const usable =
+      !piece.special && tokens.sequence[i] === 'text' && start >= 0 && end > start && start >= reached[which]
     if (usable) {
       piece.before = visible(texts[which].slice(reached[which], start))
       piece.text = visible(texts[which].slice(start, end))

@@ -30,12 +30,17 @@ export function Profiles() {
   const [queryColumns, keyColumns] = [query.value, key.value]
   const entropy = queryColumns?.entropy as Float64Array | undefined
   const received = keyColumns?.received_mean as Float64Array | undefined
-  const index = (position: number | null, offset: number, length: number) => (position === null || position < offset || position >= offset + length ? null : position - offset)
+  const index = (position: number | null, offset: number, length: number) =>
+    position === null || position < offset || position >= offset + length ? null : position - offset
 
   return (
     <Panel
       name="Profiles"
-      title={<>Profiles of head <b>{headName(id, run.parts.length)}</b></>}
+      title={
+        <>
+          Profiles of head <b>{headName(id, run.parts.length)}</b>
+        </>
+      }
       class="profiles"
       table={() => tableOf(keyColumns, queryColumns, labels, layer.key_offset)}
     >
@@ -44,23 +49,47 @@ export function Profiles() {
         <figure>
           <figcaption>
             <h3>Weight by distance</h3>
-            <span class="quiet">mean over the pairs of each distance that may attend{at !== null && `; at ${at}: ${told(distance.value, at)}`}</span>
+            <span class="quiet">
+              mean over the pairs of each distance that may attend
+              {at !== null && `; at ${at}: ${told(distance.value, at)}`}
+            </span>
           </figcaption>
-          <Chart label="Mean weight by distance, both axes logarithmic" series={byDistance(distance.value)} logX logY xName="distance in tokens" yName="mean weight" cursor={at} onPoint={setAt} />
+          <Chart
+            label="Mean weight by distance, both axes logarithmic"
+            series={byDistance(distance.value)}
+            logX
+            logY
+            xName="distance in tokens"
+            yName="mean weight"
+            cursor={at}
+            onPoint={setAt}
+          />
           {byDistance(distance.value).length > 1 && (
             <ul class="kinds">
-              <li><i class="main" />looking back</li>
-              <li><i class="second" />looking ahead</li>
+              <li>
+                <i class="main" />
+                looking back
+              </li>
+              <li>
+                <i class="second" />
+                looking ahead
+              </li>
             </ul>
           )}
         </figure>
       )}
-      {!distance.value && !distance.loading && !distance.error && <Note>No distances: queries and keys belong to different texts, or the run did not measure them.</Note>}
+      {!distance.value && !distance.loading && !distance.error && (
+        <Note>No distances: queries and keys belong to different texts, or the run did not measure them.</Note>
+      )}
       {entropy && (
         <figure>
           <figcaption>
             <h3>Entropy along the text</h3>
-            <span class="quiet">how widely each query attends{overQuery !== null && `; ${labels.query[overQuery]}: ${number(valueAt(queryColumns!, 'entropy', overQuery + layer.query_offset))} nats`}</span>
+            <span class="quiet">
+              how widely each query attends
+              {overQuery !== null &&
+                `; ${labels.query[overQuery]}: ${number(valueAt(queryColumns!, 'entropy', overQuery + layer.query_offset))} nats`}
+            </span>
           </figcaption>
           <Chart
             label="Entropy of each query"
@@ -77,7 +106,11 @@ export function Profiles() {
         <figure>
           <figcaption>
             <h3>Received along the text</h3>
-            <span class="quiet">mean weight of each key over the rows that may see it; sinks are above {SINK}{overKey !== null && `; ${labels.key[overKey]}: ${number(valueAt(keyColumns!, 'received_mean', overKey + layer.key_offset))}`}</span>
+            <span class="quiet">
+              mean weight of each key over the rows that may see it; sinks are above {SINK}
+              {overKey !== null &&
+                `; ${labels.key[overKey]}: ${number(valueAt(keyColumns!, 'received_mean', overKey + layer.key_offset))}`}
+            </span>
           </figcaption>
           <Chart
             label="Weight that each key receives"
@@ -104,7 +137,12 @@ export function byDistance(columns: Columns): Series[] {
     const found: [number, number][] = []
     distance.forEach((d, i) => d * sign > 0 && found.push([d * sign, mean[i]]))
     found.sort((a, b) => a[0] - b[0])
-    return { x: found.map((p) => p[0]), y: found.map((p) => p[1]), kind: sign > 0 ? 'main' : 'second', name: sign > 0 ? 'back' : 'ahead' }
+    return {
+      x: found.map((p) => p[0]),
+      y: found.map((p) => p[1]),
+      kind: sign > 0 ? 'main' : 'second',
+      name: sign > 0 ? 'back' : 'ahead',
+    }
   }
   return [pick(1), pick(-1)].filter((series) => series.x.length > 0)
 }
@@ -113,7 +151,11 @@ function told(columns: Columns, distance: number): string {
   const at = (sign: number) => (columns.distance as Float64Array).indexOf(sign * distance)
   const mean = columns.distance_mean as Float64Array | undefined
   const [back, ahead] = [at(1), at(-1)]
-  return [back >= 0 && mean ? `${number(mean[back])} back` : '', ahead >= 0 && mean ? `${number(mean[ahead])} ahead` : ''].filter(Boolean).join(', ') || 'no pairs'
+  return (
+    [back >= 0 && mean ? `${number(mean[back])} back` : '', ahead >= 0 && mean ? `${number(mean[ahead])} ahead` : '']
+      .filter(Boolean)
+      .join(', ') || 'no pairs'
+  )
 }
 
 function valueAt(columns: Columns, name: string, position: number): number {
@@ -138,13 +180,20 @@ function tableOf(keys: Columns | null, queries: Columns | null, labels: { key: s
   const positions = (queries?.position as Float64Array | undefined) ?? new Float64Array()
   positions.forEach((position, i) => byPosition.set(position, i))
   const numeric = (columns: Columns | null) =>
-    Object.entries(columns ?? {}).filter((e): e is [string, Float64Array] => e[1] instanceof Float64Array && !['layer', 'head', 'position'].includes(e[0]))
+    Object.entries(columns ?? {}).filter(
+      (e): e is [string, Float64Array] => e[1] instanceof Float64Array && !['layer', 'head', 'position'].includes(e[0]),
+    )
   const all = (keys?.position as Float64Array | undefined) ?? positions
   return {
     columns: ['position', 'token', ...numeric(keys).map((c) => c[0]), ...numeric(queries).map((c) => c[0])],
     rows: Array.from(all, (position, i) => {
       const row = byPosition.get(position)
-      return [position, labels.key[position - offset] ?? '', ...numeric(keys).map((c) => c[1][i]), ...numeric(queries).map((c) => (row === undefined ? NaN : c[1][row]))]
+      return [
+        position,
+        labels.key[position - offset] ?? '',
+        ...numeric(keys).map((c) => c[1][i]),
+        ...numeric(queries).map((c) => (row === undefined ? NaN : c[1][row])),
+      ]
     }),
   }
 }

@@ -36,7 +36,10 @@ export function webgl(canvas: HTMLCanvasElement): Renderer | null {
   const gl = canvas.getContext('webgl2', { antialias: false, alpha: false, powerPreference: 'low-power' })
   if (!gl) return null
   const program = gl.createProgram()
-  for (const [type, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]] as const) {
+  for (const [type, source] of [
+    [gl.VERTEX_SHADER, VERTEX],
+    [gl.FRAGMENT_SHADER, FRAGMENT],
+  ] as const) {
     const shader = gl.createShader(type)!
     gl.shaderSource(shader, source)
     gl.compileShader(shader)
@@ -45,7 +48,12 @@ export function webgl(canvas: HTMLCanvasElement): Renderer | null {
   gl.linkProgram(program)
   if (!gl.getProgramParameter(program, gl.LINK_STATUS)) return null
   const uniform = (name: string) => gl.getUniformLocation(program, name)
-  const at = { box: uniform('box'), domain: uniform('domain'), log: uniform('logarithmic'), missing: uniform('missing') }
+  const at = {
+    box: uniform('box'),
+    domain: uniform('domain'),
+    log: uniform('logarithmic'),
+    missing: uniform('missing'),
+  }
   const largest = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number
   const textures = new Map<Float32Array, WebGLTexture>()
   const colours = gl.createTexture()
@@ -171,7 +179,12 @@ export function plain(canvas: HTMLCanvasElement): Renderer {
   }
 }
 
-function coloured(grid: Layered, domain: Domain, table: Uint8Array, missing: [number, number, number]): HTMLCanvasElement {
+function coloured(
+  grid: Layered,
+  domain: Domain,
+  table: Uint8Array,
+  missing: [number, number, number],
+): HTMLCanvasElement {
   const image = document.createElement('canvas')
   image.width = grid.keys
   image.height = grid.rows

@@ -26,7 +26,24 @@ export function download(blob: Blob, name: string): void {
 }
 
 const NAMESPACE = 'http://www.w3.org/2000/svg'
-const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-opacity', 'fill-opacity', 'opacity', 'stroke-linecap', 'stroke-linejoin', 'font-family', 'font-size', 'font-weight', 'text-anchor', 'dominant-baseline', 'visibility', 'display']
+const PAINT = [
+  'fill',
+  'stroke',
+  'stroke-width',
+  'stroke-dasharray',
+  'stroke-opacity',
+  'fill-opacity',
+  'opacity',
+  'stroke-linecap',
+  'stroke-linejoin',
+  'font-family',
+  'font-size',
+  'font-weight',
+  'text-anchor',
+  'dominant-baseline',
+  'visibility',
+  'display',
+]
 
 /** A panel's document as SVG: boxes as rectangles, lines of text as text, canvases as images. */
 export function svgText(element: HTMLElement): { text: string; width: number; height: number } {
@@ -106,7 +123,14 @@ function draw(element: Element, into: SVGElement, frame: DOMRect): void {
   if (element instanceof HTMLCanvasElement) {
     redraws.get(element)?.()
     const { left: x, top: y, width, height } = box
-    const image = made('image', { x, y, width, height, preserveAspectRatio: 'none', href: element.toDataURL('image/png') })
+    const image = made('image', {
+      x,
+      y,
+      width,
+      height,
+      preserveAspectRatio: 'none',
+      href: element.toDataURL('image/png'),
+    })
     image.setAttribute('image-rendering', 'pixelated')
     into.append(image)
     return

@@ -11,15 +11,25 @@ export function niceTicks(low: number, high: number, about = 4): number[] {
   const decade = 10 ** Math.floor(Math.log10(span / about))
   const step = [1, 2, 5, 10].map((m) => m * decade).find((s) => span / s <= about + 1)!
   const found = []
-  for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) found.push(Math.round(v / step) * step)
+  for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step)
+    found.push(Math.round(v / step) * step)
   return found.map((v) => Number(v.toPrecision(12)))
 }
 
 /** Every head as a point by two statistics. */
-export function Scatter(props: { x: Measure; y: Measure; kinds: string[] | null; onTell: (index: number | null) => void; onOpen: (index: number) => void }) {
+export function Scatter(props: {
+  x: Measure
+  y: Measure
+  kinds: string[] | null
+  onTell: (index: number | null) => void
+  onOpen: (index: number) => void
+}) {
   const { run, id } = useCurrent()!
   const { width, height, left, right, top, bottom } = SIZE
-  const pad = ([low, high]: [number, number]): [number, number] => [low - (high - low) * 0.04, high + (high - low || 1) * 0.04]
+  const pad = ([low, high]: [number, number]): [number, number] => [
+    low - (high - low) * 0.04,
+    high + (high - low || 1) * 0.04,
+  ]
   const [x0, x1] = pad(rangeOf(props.x.values))
   const [y0, y1] = pad(rangeOf(props.y.values))
   const x = (v: number) => left + ((v - x0) / (x1 - x0)) * (width - left - right)
@@ -34,22 +44,35 @@ export function Scatter(props: { x: Measure; y: Measure; kinds: string[] | null;
     else if (!step) return
     event.preventDefault()
     if (!step) return
-    const order = heads.map((_, i) => i).filter((i) => Number.isFinite(props.x.values[i])).sort((a, b) => props.x.values[a] - props.x.values[b])
+    const order = heads
+      .map((_, i) => i)
+      .filter((i) => Number.isFinite(props.x.values[i]))
+      .sort((a, b) => props.x.values[a] - props.x.values[b])
     const next = order[(order.indexOf(index) + step + order.length) % order.length]
     ;(event.currentTarget as SVGElement).querySelector<SVGElement>(`[data-index="${next}"]`)?.focus()
   }
   return (
-    <svg class="chart scatter" viewBox={`0 0 ${width} ${height}`} role="group" aria-label={`Heads by ${props.x.label} and ${props.y.label}`} onKeyDown={move}>
+    <svg
+      class="chart scatter"
+      viewBox={`0 0 ${width} ${height}`}
+      role="group"
+      aria-label={`Heads by ${props.x.label} and ${props.y.label}`}
+      onKeyDown={move}
+    >
       {niceTicks(x0, x1).map((v) => (
         <g key={v} transform={`translate(${x(v)} 0)`}>
           <line class="rule" y1={top} y2={height - bottom} />
-          <text y={height - bottom + 14} text-anchor="middle">{number(v)}</text>
+          <text y={height - bottom + 14} text-anchor="middle">
+            {number(v)}
+          </text>
         </g>
       ))}
       {niceTicks(y0, y1).map((v) => (
         <g key={v} transform={`translate(0 ${y(v)})`}>
           <line class="rule" x1={left} x2={width - right} />
-          <text x={left - 6} dy="0.34em" text-anchor="end">{number(v)}</text>
+          <text x={left - 6} dy="0.34em" text-anchor="end">
+            {number(v)}
+          </text>
         </g>
       ))}
       <text class="axis-name" x={(left + width - right) / 2} y={height - 4} text-anchor="middle">

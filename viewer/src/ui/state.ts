@@ -80,7 +80,19 @@ function parseInteger(text: string | null): number | null {
 /** Only what differs from the start, so that links stay short. */
 export function toLink(state: State): string {
   const link = new URLSearchParams()
-  for (const name of ['statistic', 'x', 'y', 'run', 'otherRun', 'headView', 'centre', 'pool', 'colour', 'textView', 'theme'] as const) {
+  for (const name of [
+    'statistic',
+    'x',
+    'y',
+    'run',
+    'otherRun',
+    'headView',
+    'centre',
+    'pool',
+    'colour',
+    'textView',
+    'theme',
+  ] as const) {
     if (state[name] !== START[name]) link.set(name, String(state[name]))
   }
   if (state.head) link.set('head', head(state.head))
@@ -120,7 +132,8 @@ export function fromLink(text: string): State {
 }
 
 /** Long texts spread their weights over decades. */
-export const isLog = (colour: State['colour'], keys: number): boolean => (colour === 'auto' ? keys > 96 : colour === 'log')
+export const isLog = (colour: State['colour'], keys: number): boolean =>
+  colour === 'auto' ? keys > 96 : colour === 'log'
 
 /** A view of at least a few cells that lies within the matrix; null where it is the whole matrix. */
 export function fitView(view: View, rows: number, keys: number): View | null {

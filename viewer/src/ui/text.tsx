@@ -27,8 +27,14 @@ export function TextPanel() {
   const query = view === 'attends' ? (hovered ?? pinned.query) : null
   const labels = labelsOf(run, layer)
   const head = [run, id.part, id.layer, id.head] as const
-  const row = useAsync<RowOf>(() => (view === 'attends' && query !== null ? run.remote.call('row', id, query) : null), [...head, view, query])
-  const keys = useAsync<Columns | null>(() => (view === 'receives' ? run.remote.call('columns', 'key', id) : null), [...head, view])
+  const row = useAsync<RowOf>(
+    () => (view === 'attends' && query !== null ? run.remote.call('row', id, query) : null),
+    [...head, view, query],
+  )
+  const keys = useAsync<Columns | null>(
+    () => (view === 'receives' ? run.remote.call('columns', 'key', id) : null),
+    [...head, view],
+  )
   const table = palette('sequential', theme)
 
   const values = useMemo(() => {
@@ -54,7 +60,11 @@ export function TextPanel() {
         <Choice
           label="Tint by"
           value={view}
-          options={[['attends', 'Attends to'], ['receives', 'Receives'], ...(short ? ([['lines', 'Lines']] as const) : [])]}
+          options={[
+            ['attends', 'Attends to'],
+            ['receives', 'Receives'],
+            ...(short ? ([['lines', 'Lines']] as const) : []),
+          ]}
           onChange={(textView) => state.set({ textView })}
         />
       }
@@ -70,7 +80,11 @@ export function TextPanel() {
           'Left the query, right the keys. Point at a token.'
         ) : source !== null ? (
           <>
-            What <b><bdi>{oneLine(source)}</bdi></b> attends to{hovered === null && ' (pinned)'}.
+            What{' '}
+            <b>
+              <bdi>{oneLine(source)}</bdi>
+            </b>{' '}
+            attends to{hovered === null && ' (pinned)'}.
           </>
         ) : (
           'Point at a token to see what it attends to; click pins it.'
@@ -79,9 +93,24 @@ export function TextPanel() {
       {view === 'lines' ? (
         <Lines />
       ) : (
-        <Tokens values={values} domain={domain} table={table} query={query === null ? -1 : labels.queryToken[query]} pinnedToken={pinned.query === null ? -1 : labels.queryToken[pinned.query]} queryToken={labels.queryToken} pin={pin} />
+        <Tokens
+          values={values}
+          domain={domain}
+          table={table}
+          query={query === null ? -1 : labels.queryToken[query]}
+          pinnedToken={pinned.query === null ? -1 : labels.queryToken[pinned.query]}
+          queryToken={labels.queryToken}
+          pin={pin}
+        />
       )}
-      {view !== 'lines' && values && <Legend table={table} low={log ? `≤ ${number(domain.low)}` : '0'} high={number(top)} name={view === 'receives' ? 'mean weight' : 'weight'} />}
+      {view !== 'lines' && values && (
+        <Legend
+          table={table}
+          low={log ? `≤ ${number(domain.low)}` : '0'}
+          high={number(top)}
+          name={view === 'receives' ? 'mean weight' : 'weight'}
+        />
+      )}
       {error && <Note>{error}</Note>}
     </Panel>
   )
@@ -138,9 +167,17 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
     <>
       {pages > 1 && (
         <div class="pages">
-          <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>← Earlier</button>
-          <span>tokens {(page * PAGE).toLocaleString('en')}–{(Math.min(pieces.length, (page + 1) * PAGE) - 1).toLocaleString('en')} of {pieces.length.toLocaleString('en')}</span>
-          <button type="button" disabled={page === pages - 1} onClick={() => setPage(page + 1)}>Later →</button>
+          <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>
+            ← Earlier
+          </button>
+          <span>
+            tokens {(page * PAGE).toLocaleString('en')}–
+            {(Math.min(pieces.length, (page + 1) * PAGE) - 1).toLocaleString('en')} of{' '}
+            {pieces.length.toLocaleString('en')}
+          </span>
+          <button type="button" disabled={page === pages - 1} onClick={() => setPage(page + 1)}>
+            Later →
+          </button>
         </div>
       )}
       <div
@@ -159,14 +196,33 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
         onKeyDown={onKeyDown}
       >
         {shown.map((piece) => (
-          <Token key={piece.token} piece={piece} value={values ? values[piece.token] : NaN} domain={domain} table={table} own={piece.token === query || piece.token === pinnedToken} />
+          <Token
+            key={piece.token}
+            piece={piece}
+            value={values ? values[piece.token] : NaN}
+            domain={domain}
+            table={table}
+            own={piece.token === query || piece.token === pinnedToken}
+          />
         ))}
       </div>
     </>
   )
 }
 
-function Token({ piece, value, domain, table, own }: { piece: Piece; value: number; domain: Domain; table: Uint8Array; own: boolean }) {
+function Token({
+  piece,
+  value,
+  domain,
+  table,
+  own,
+}: {
+  piece: Piece
+  value: number
+  domain: Domain
+  table: Uint8Array
+  own: boolean
+}) {
   const tint = value > 0 ? share(value, domain) : 0
   const tinted = tint > 0.004
   return (
