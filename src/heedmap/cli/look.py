@@ -29,7 +29,8 @@ EXIT_SELF_CHECK = 3
 @click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="Cut the text to N tokens.")
 @click.option("--layers", metavar="L", help="Only these layers: 0-5,8.")
 @click.option("--heads", metavar="H", help="Only these heads: 0-3 in every layer, 5.11 for head 11 of layer 5.")
-@click.option("--statistics", default="default", metavar="S", help="What to measure: names parted by commas.")
+@click.option("--statistics", default="default", metavar="S", help="What to measure: names parted by "
+              "commas, default, or all; heedmap statistics lists them.")  # fmt: skip
 @click.option("--spans", metavar="F", help="Measure how much each token reads of the passages that a JSON file "
               "names: {\"question\": \"Who was it?\", \"source\": [0, 120]}, by words or characters.")  # fmt: skip
 @click.option("--marked", is_flag=True, help="The text marks its passages: [[question]]Who was it?[[/question]]. The "
