@@ -27,6 +27,8 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "scaled_dot_product_attention": ("heedmap.attention.reference", "scaled_dot_product_attention"),
     "SelfAttention": ("heedmap.attention.modules", "SelfAttention"),
     "MultiHeadSelfAttention": ("heedmap.attention.modules", "MultiHeadSelfAttention"),
+    "Gauge": ("heedmap.capture.gauge", "Gauge"),
+    "AttentionCallback": ("heedmap.capture.callback", "AttentionCallback"),
     "Run": ("heedmap.runs.reader", "Run"),
     "open_run": ("heedmap.runs.reader", "open_run"),
     "HeedmapError": ("heedmap.errors", "HeedmapError"),
@@ -35,7 +37,9 @@ _HOMES: dict[str, tuple[str, str | None]] = {
 
 __all__ = [
     "Attended",
+    "AttentionCallback",
     "AttentionInputs",
+    "Gauge",
     "HeedmapError",
     "HeedmapWarning",
     "Known",
@@ -57,6 +61,8 @@ if TYPE_CHECKING:
     from heedmap.attention.inputs import AttentionInputs
     from heedmap.attention.modules import MultiHeadSelfAttention, SelfAttention
     from heedmap.attention.reference import scaled_dot_product_attention
+    from heedmap.capture.callback import AttentionCallback
+    from heedmap.capture.gauge import Gauge
     from heedmap.capture.known import Known
     from heedmap.capture.look import look
     from heedmap.capture.watch import watch

@@ -14,7 +14,7 @@ from heedmap.capture.lazy_mask import LazyMask, lazy_mask
 from heedmap.capture.original import run_original
 from heedmap.capture.reading import Reading, read_call
 from heedmap.capture.session import NAME, Call, Place, Session, in_backward
-from heedmap.errors import ModelError
+from heedmap.errors import InputError, ModelError
 from heedmap.measure import Found, sweep
 
 CHEAP_MASK = 2**26
@@ -105,7 +105,13 @@ def attention(
             session.report_layer(place.layer)
             continue
         whole = output is None and heads == list(range(query.shape[1])) and not call.needs_original()
-        found = call.measure(session, place, heads, with_output=whole)
+        try:
+            found = call.measure(session, place, heads, with_output=whole)
+        except InputError as error:
+            if session.spoiled is None or whole:
+                raise
+            session.spoiled(place, error)
+            continue
         output = found if whole else output
     if output is None:
         output = call.original() if call.needs_original() else call.unmeasured()

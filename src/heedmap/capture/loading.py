@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import struct
 from collections.abc import Callable
@@ -24,7 +25,8 @@ _T = TypeVar("_T")
 
 # What transformers, its readers and its config checks raise on files that are not as they should be.
 _FAILURES = (
-    OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, AssertionError,
+    OSError, ValueError, ArithmeticError, RuntimeError, LookupError, TypeError, AttributeError, ImportError,
+    AssertionError,
     struct.error, SafetensorError, StrictDataclassError,
 )  # fmt: skip
 _TOKENIZER_FILES = ("tokenizer.json", "tekken.json")
@@ -128,6 +130,7 @@ def _check_folder(folder: Path, name: str) -> None:
             if "adapter_config.json" in files
             else None,
         )
+    _check_config(folder, name)
     if any(file.endswith((".safetensors", ".safetensors.index.json")) for file in files):
         return
     pickles = sorted(file for file in files if file.endswith((".bin", ".pt", ".pth", ".ckpt", ".pkl")))
@@ -137,6 +140,18 @@ def _check_folder(folder: Path, name: str) -> None:
         got=f"{pickles[0]}, a pickle, which can run any code on loading" if pickles else "no weights",
         do=f"save them as safetensors (model.save_pretrained), or {_LOAD_YOURSELF}" if pickles else None,
     )
+
+
+def _check_config(folder: Path, name: str) -> None:
+    try:
+        config: object = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        got = None if isinstance(config, dict) else f"{str(config)[:40]!r}"
+    except OSError as error:
+        got = error.strerror or str(error)
+    except (ValueError, RecursionError) as error:
+        got = str(error) if isinstance(error, ValueError) else "JSON nested too deeply"
+    if got is not None:
+        raise ModelError("models", expected=f"a config.json with a JSON object in '{name}'", got=got)
 
 
 def _class_of(config: Any) -> Any:
@@ -162,7 +177,11 @@ def attempt(name: str, what: str, load: Callable[[], _T]) -> _T:
         with quiet():
             return load()
     except _FAILURES as error:
-        message = " ".join(str(error).split()) or type(error).__name__
+        message = " ".join(str(error).split())
+        if not message or isinstance(error, LookupError | TypeError | AttributeError | ArithmeticError):
+            message = f"{type(error).__name__} {message}".strip()
+        if "ignore_mismatched_sizes" in message:  # what it points to was a report that nobody saw
+            message = "their shapes are not those that its config.json asks for"
         if "trust_remote_code" in message or "custom code" in message:
             raise ModelError(
                 "models",

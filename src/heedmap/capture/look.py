@@ -31,7 +31,7 @@ from heedmap.capture.watch import opened
 from heedmap.errors import HeedmapWarning
 from heedmap.runs.reader import Run
 from heedmap.runs.writer import RunWriter
-from heedmap.statistics.catalogue import choose
+from heedmap.statistics.catalogue import asked_names, choose
 
 
 def look(
@@ -145,7 +145,7 @@ def look(
 
 def _checked_names(statistics: str | Iterable[str], *, with_spans: bool) -> list[str]:
     """The names of statistics, checked before a model is loaded; spans that are named are measured."""
-    names = [statistics] if isinstance(statistics, str) else list(statistics)
+    names = asked_names(statistics)
     if with_spans and not {"all", "span_mass"} & set(names):
         names.append("span_mass")
     one, mark = torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, dtype=torch.bool)
@@ -163,16 +163,25 @@ def _warn(checked: dict[str, Any] | None) -> None:
         )
         return
     if not checked["passed"]:
-        warnings.warn(
-            f"the self-check failed: weights of head {checked['layer']}.{checked['head']} differ from the model's own "
-            f"eager attention by {checked['max_abs_error']:.1e}, budget {checked['budget']:.1e}: do not trust this run",
-            HeedmapWarning,
-            stacklevel=3,
+        what = (
+            f"weights of head {checked['layer']}.{checked['head']} differ from the model's own eager attention by "
+            f"{checked['max_abs_error']:.1e}, budget {checked['budget']:.1e}"
+            if not checked["max_abs_error"] <= checked["budget"]
+            else "the model's output while it is looked at differs from its eager one by "
+            f"{checked['path_difference']:.1e} of the largest"
         )
+        warnings.warn(f"the self-check failed: {what}: do not trust this run", HeedmapWarning, stacklevel=3)
     if not checked["loaded_agrees"]:
         warnings.warn(
             "the attention implementation that the model was loaded with differs from its eager one by "
             f"{checked['loaded_difference']:.1e} of the largest output, beyond rounding",
+            HeedmapWarning,
+            stacklevel=3,
+        )
+    if not checked["output_finite"]:
+        warnings.warn(
+            "the model's own output holds NaN or infinity, behind the attention that was measured: its weights may be "
+            "damaged, or its dtype too narrow",
             HeedmapWarning,
             stacklevel=3,
         )

@@ -47,13 +47,14 @@ def resolve(
 
     ``name`` is None for the packaged default, a packaged model's name (``minilm``, ``smollm2``, ``gemma3-270m``), a
     folder, a ``.gguf`` file, a model id of the hub (its cache is looked at first), or a model in memory, which is left
-    as it is. ``tokenizer`` replaces the model's own. ``dtype`` is that of the weights; None keeps what is stored,
-    float32 for GGUF.
+    as it is; a wrapper around one (PEFT, SentenceTransformer) is looked into. ``tokenizer`` replaces the model's own.
+    ``dtype`` is that of the weights; None keeps what is stored, float32 for GGUF.
 
     Only safetensors and GGUF weights are read and no code of a model's author is run: what needs more must be loaded
     by hand and passed as a model. Raises ModelError where the model cannot be found or loaded, InputError for a model
     in memory without a tokenizer.
     """
+    _check_tokenizer(tokenizer)
     if name is None:
         name = DEFAULT
     if isinstance(name, torch.nn.Module):
@@ -75,6 +76,20 @@ def resolve(
         raise ModelError("models", expected="a model's folder or GGUF file", got=f"nothing at '{text}'")
     folder, revision = folder_of(text)
     return _named(load_folder(folder, text, tokenizer, dtype), text, revision, "hub")
+
+
+def _check_tokenizer(tokenizer: object) -> None:
+    if tokenizer is None:
+        return
+    from transformers import PreTrainedTokenizerBase
+
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise InputError(
+            "models",
+            expected="a tokenizer of transformers",
+            got=type(tokenizer).__name__,
+            do="give AutoTokenizer.from_pretrained(name)",
+        )
 
 
 def _packaged(
@@ -122,13 +137,16 @@ def _in_memory(
 ) -> LoadedModel:
     from transformers import PreTrainedModel
 
+    from heedmap.capture.watch import unwrap
+
+    model = unwrap(model)
     kind = type(model).__name__
     if not isinstance(model, PreTrainedModel):
         raise InputError(
             "models",
-            expected="a Hugging Face model (PreTrainedModel)",
-            got=kind,
-            do="if it wraps one, pass that: the wrapper's .module, .auto_model or .base_model",
+            expected="one Hugging Face model (PreTrainedModel)",
+            got=f"{kind}, which holds several",
+            do="pass the one to look at",
         )
     if dtype is not None:
         raise InputError(

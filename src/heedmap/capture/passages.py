@@ -23,6 +23,10 @@ def locate(passages: Mapping[str, Passage], tokens: Tokens) -> dict[str, list[bo
     Raises:
         InputError: no passages, a place outside the text, words that stand there not once, a passage without tokens.
     """
+    if not isinstance(passages, Mapping):
+        raise InputError(
+            WHERE, expected="named passages, {name: words or (start, end)}", got=f"{type(passages).__name__}"
+        )
     if not passages:
         raise InputError(WHERE, expected="at least one named passage", got="none")
     texts = [tokens.text] if tokens.text_pair is None else [tokens.text, tokens.text_pair]

@@ -81,11 +81,15 @@ class Selection:
 
 
 def _each(items: Any) -> tuple[Any, ...]:
-    return (items,) if isinstance(items, int | str) else tuple(items)
+    if isinstance(items, int | str):
+        return (items,)
+    if not isinstance(items, Iterable):
+        raise InputError("selection", expected="numbers of layers or heads", got=f"{items!r}")
+    return tuple(items)
 
 
 def _number(what: str, value: Any) -> int:
-    if isinstance(value, str) and value.isdigit():
+    if isinstance(value, str) and value.isdecimal():
         return int(value)
     try:
         number = -1 if isinstance(value, bool | str) else operator.index(value)

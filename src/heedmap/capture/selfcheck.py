@@ -53,8 +53,8 @@ def self_check(
         `part, layer, head` of the largest error, `rows, keys` of the crop, `max_abs_error`, `budget` (what
         rounding may cost, at least 1e-5), `passed`; `path_difference`, how far the
         outputs under our name are from eager ones, and `loaded_difference`, how far those of the implementation that
-        the model was loaded with are, both relative to the largest output, with `loaded_agrees`. None where a layer
-        has no eager function to compare with.
+        the model was loaded with are, both relative to the largest output, with `loaded_agrees`; `output_finite`,
+        whether the model's own output holds numbers only. None where a layer has no eager function to compare with.
     """
     crop = min(length, max(CROP, min(LARGEST_CROP, max(windows, default=0) + CROP // 2)))
     trial = _Trial()
@@ -76,6 +76,7 @@ def self_check(
         "path_difference": path_difference,
         "loaded_difference": loaded_difference,
         "loaded_agrees": loaded_difference <= eps**0.5,
+        "output_finite": bool(torch.isfinite(eager).all()),
     }
 
 
@@ -160,9 +161,17 @@ def _numbers(tensor: Tensor) -> np.ndarray[Any, Any]:
 
 
 def _relative(values: Tensor, reference: Tensor) -> float:
-    """The largest difference, relative to the largest value."""
-    largest = float(reference.abs().max())
-    return float((values.double() - reference.double()).abs().max()) / (largest or 1.0)
+    """The largest difference, relative to the largest value; infinite where only one of both is a number.
+
+    What is no number in either (a broken weight behind the last attention) is no difference.
+    """
+    numbers = torch.isfinite(reference)
+    if not torch.equal(numbers, torch.isfinite(values)):
+        return float("inf")
+    if not bool(numbers.any()):
+        return 0.0
+    values, reference = values[numbers].double(), reference[numbers].double()
+    return float((values - reference).abs().max()) / (float(reference.abs().max()) or 1.0)
 
 
 def _ignore(call: Call) -> None:

@@ -93,6 +93,8 @@ class Session:
         """Facts about the tokens of the text that runs through the model, or what tells them for one place."""
         self.generation: Generation | None = None
         """The `generate()` that is running, where its passes are joined."""
+        self.spoiled: Callable[[Place, InputError], None] | None = None
+        """Told of a call that cannot be measured (NaN, infinity) where the model can go on without; None raises."""
         self.needs_value = needs_value(self.statistics)
         self._sink = sink
         self.sites = sites_of(model)

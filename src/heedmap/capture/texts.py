@@ -14,7 +14,7 @@ from heedmap.capture.positions import positions_of
 from heedmap.capture.session import Place, Session
 from heedmap.capture.taking import Progress, Taker, decodes
 from heedmap.capture.tokens import Tokens, tokenise
-from heedmap.capture.views import View, check_generates, generate, start_of
+from heedmap.capture.views import View, check_generates, check_known, generate, start_of
 from heedmap.errors import InputError
 
 
@@ -30,19 +30,13 @@ class Texts:
         new: int | None,
         max_tokens: int | None,
     ) -> None:
-        if loaded.tokenizer is None:
-            raise InputError(
-                "look",
-                expected="a tokenizer for a model given in memory",
-                got=f"none that comes with {type(loaded.model).__name__}",
-                do="give it as look(text, model, tokenizer)",
-            )
         self._loaded = loaded
         self._new = new
         positions = positions_of(loaded.model.config)
         self.source, self._inputs = tokenise(
             loaded.tokenizer, text, text_pair, max_tokens=max_tokens, positions=positions
         )
+        check_known(loaded.model, self.source)
         two = bool(getattr(loaded.model.config, "is_encoder_decoder", False))
         self.decoding = two and (target is not None or new is not None)
         self._target: Tokens | None = None
@@ -66,6 +60,7 @@ class Texts:
             if wrong:
                 raise InputError("look", expected="a target for an encoder–decoder, and one text", got=got)
         tokens, _ = tokenise(tokenizer, target, positions=positions_of(model.config))
+        check_known(model, tokens)
         return begun(tokens, tokenizer, start_of(model))
 
     def run(self, session: Session, taken: Taker, tell: Progress) -> View:

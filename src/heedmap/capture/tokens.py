@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from heedmap.attention.checks import whole
 from heedmap.capture.encoding import Encoded, cut, encode
 from heedmap.capture.labels import labels, readable
 from heedmap.capture.quiet import quiet
@@ -65,6 +66,8 @@ def tokenise(
     pair, more tokens than ``positions``, or a ``max_tokens`` that leaves no room for the text. Warns (HeedmapWarning)
     where a text already begins with the token that the tokenizer puts before it.
     """
+    if max_tokens is not None:
+        max_tokens = whole("tokenise", "max_tokens", max_tokens, least=1)
     texts = [text] if text_pair is None else [text, text_pair]
     for given in texts:
         _check_text(given)

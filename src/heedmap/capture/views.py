@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from heedmap.capture.positions import positions_of
 from heedmap.capture.session import Session
+from heedmap.capture.tokens import Tokens
 from heedmap.errors import InputError, UnsupportedError
 
 _SPARING = {"use_cache": False, "logits_to_keep": 1}
@@ -29,10 +30,17 @@ class View:
     """
 
     def __init__(self, model: PreTrainedModel, inputs: dict[str, Tensor], target: Tensor | None = None) -> None:
-        two = bool(getattr(model.config, "is_encoder_decoder", False))
-        body = model.get_encoder() if two and target is None else getattr(model, "base_model", model)
+        body = _body(model, decoding=target is not None)
         self._body: nn.Module = body
-        named = set(inspect.signature(type(body).forward).parameters)
+        parameters = inspect.signature(type(body).forward).parameters
+        named = set(parameters)
+        if "input_ids" not in named or any(_is_missing(parameter, inputs) for parameter in parameters.values()):
+            raise UnsupportedError(
+                "look",
+                expected="a model that reads text",
+                got=f"{type(model).__name__}, which reads {getattr(body, 'main_input_name', 'something else')}",
+                do="watch it while it reads: with heedmap.watch(model) as seen: model(…)",
+            )
         device = next(model.parameters()).device
         self._inputs = {name: values.to(device) for name, values in inputs.items() if name in named}
         if target is not None:
@@ -55,6 +63,41 @@ class View:
         sites = [session.sites[id(module)] for module in self._body.modules() if id(module) in session.sites]
         wanted = session.selection.layers
         return sum(1 for site in sites if wanted is None or site.number in wanted)
+
+
+def _body(model: PreTrainedModel, *, decoding: bool) -> nn.Module:
+    """The part of a model that reads: the encoder of an encoder–decoder that decodes nothing, of a model of texts and
+    images its text tower, else the model without its head."""
+    if getattr(model.config, "is_encoder_decoder", False) and not decoding:
+        return model.get_encoder()
+    tower = getattr(model, "text_model", None)
+    if callable(getattr(model, "get_text_features", None)) and isinstance(tower, nn.Module):
+        return tower
+    return getattr(model, "base_model", model)
+
+
+def _is_missing(parameter: inspect.Parameter, inputs: dict[str, Tensor]) -> bool:
+    """Whether a model's forward must be given something that no tokenizer makes."""
+    named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    return named and parameter.default is parameter.empty and parameter.name not in {"self", *inputs}
+
+
+def check_known(model: PreTrainedModel, tokens: Tokens) -> None:
+    """Raise where a tokenizer gives tokens that a model has no row for: they belong to different models."""
+    try:
+        table = model.get_input_embeddings()
+    except NotImplementedError:  # a model with several tables
+        return
+    rows = getattr(table, "num_embeddings", None)
+    if not isinstance(rows, int) or max(tokens.ids) < rows:
+        return
+    first = next(place for place, token in enumerate(tokens.ids) if token >= rows)
+    raise InputError(
+        "look",
+        expected=f"tokens of {type(model).__name__}, numbered below {rows:,}",
+        got=f"token {tokens.ids[first]:,} ({tokens.labels[first]!r}) at position {first}",
+        do="take the tokenizer that the model was trained with",
+    )
 
 
 def start_of(model: PreTrainedModel) -> int:

@@ -31,6 +31,9 @@ class Seen:
 
     calls: list[Call] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"<Seen: {len(self.calls)} calls of {len(self.modules)} attention modules>"
+
     @property
     def modules(self) -> dict[str, list[Call]]:
         """The calls of each attention module, by the module's name in the model."""
