@@ -23,7 +23,7 @@ SOME = [
 ]
 
 
-def swept(inputs: AttentionInputs, instruction_set: str | None = None, statistics: str = "default"):
+def swept(inputs: AttentionInputs, instruction_set: str | None = None, statistics: str | list[str] = "default"):
     chosen, _ = choose(statistics, inputs)
     task = Task(inputs, chosen, Grid.of(inputs), (0, inputs.query_len), 2**26, with_output=True)
     return native.sweep(task, instruction_set)
@@ -85,9 +85,13 @@ def test_scores_that_are_no_numbers_are_refused_with_their_place(kernel: str, ba
         measure(query, key, kernel=kernel)
 
 
-def test_a_statistic_of_ones_own_runs_on_the_same_strips() -> None:
-    inputs = random_inputs(heads=4, key_heads=2, query_len=70, mask=masks.causal(), softcap=3.0, sinks=[0.0] * 4)
-    alone, among = swept(inputs), swept(inputs, statistics="all")
+@pytest.mark.parametrize("length", [70, 1300, 3000, 8300])
+def test_a_statistic_of_ones_own_runs_on_the_same_strips(length: int) -> None:
+    key_len = length if length < 3000 else 300
+    inputs = random_inputs(
+        heads=4, key_heads=2, query_len=length, key_len=key_len, mask=masks.causal(), softcap=3.0, sinks=[0.0] * 4
+    )
+    alone, among = swept(inputs), swept(inputs, statistics=["default", "score_mean"])
     for name, state in alone.states.items():
         assert state.numpy().tobytes() == among.states[name].numpy().tobytes(), name
     torch.testing.assert_close(alone.output, among.output, rtol=1e-5, atol=1e-6)

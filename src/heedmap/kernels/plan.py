@@ -53,30 +53,33 @@ class Block:
 
 MOST_ROWS = 256
 UNIT_ROWS = 32
-"""Rows for which a strip without tables keeps sums of its own."""
+"""Rows whose sums are added up on their own; strips are cut between units, so that sums round alike in all of them."""
 
 
 def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
     """The strips of a task, of which `tables` numbers are held for each score.
 
     Rows are cut by the lengths alone, so that what a row gives does not depend on what else is in the batch; heads
-    share a strip where there is room. Where no scores are `held` but sums for every 32 rows, many heads do, and
-    rows that are too long for a table of 32 of them come in strips of 256.
+    share a strip where there is room. Where no scores are `held`, but only two sums a key for each unit of rows,
+    strips are as large as these allow.
     """
     inputs = task.inputs
     itemsize = inputs.compute_dtype.itemsize
     elements = max(1, min(task.strip_bytes // (tables * itemsize), BEST_ELEMENTS))
     rows = max(1, min(MOST_ROWS, elements // inputs.key_len))
-    if not held and rows < UNIT_ROWS:
-        rows = MOST_ROWS
+    units = 1
+    if not held:
+        units = task.strip_bytes // (4 * itemsize * inputs.key_len)
+        rows = min(max(MOST_ROWS, units // inputs.query_heads * UNIT_ROWS), 4 * MOST_ROWS)
+    if rows > UNIT_ROWS:
+        rows = rows // UNIT_ROWS * UNIT_ROWS
     for batch in range(inputs.batch):
-        for start, stop, height in task.grid.rows.blocks(*task.rows, rows):
+        for start, stop, height in task.grid.rows.blocks(*task.rows, rows, UNIT_ROWS):
             bounds = _bounds(inputs, batch, start, stop)
             if held:
                 heads = _heads_together(inputs, elements // max(1, (stop - start) * inputs.key_len))
             else:
-                sums = 2 * inputs.key_len * -(-(stop - start) // UNIT_ROWS)
-                heads = max(1, task.strip_bytes // (2 * itemsize * sums))
+                heads = max(1, units // -(-(stop - start) // UNIT_ROWS))
             for head in range(0, inputs.query_heads, heads):
                 yield Block(
                     batch,

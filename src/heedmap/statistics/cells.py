@@ -45,14 +45,20 @@ class Cells:
         sizes[: self.larger] += 1
         return sizes
 
-    def blocks(self, start: int, stop: int, at_most: int) -> Iterator[tuple[int, int, int]]:
-        """Rows `[start, stop)` cut into `(start, stop, cell height)`: whole cells of one height, or a part of one."""
+    def blocks(self, start: int, stop: int, at_most: int, unit: int = 1) -> Iterator[tuple[int, int, int]]:
+        """Rows `[start, stop)` cut into `(start, stop, cell height)`: whole cells of one height, or a part of one.
+
+        As many whole cells as fit in `unit` rows are not cut apart, if they fit in `at_most`.
+        """
         while start < stop:
             cell = self.cell_of(start)
             height = self.start_of(cell + 1) - self.start_of(cell)
             if start == self.start_of(cell) and height <= min(at_most, stop - start):
                 same = self.larger * (self.size + 1) if cell < self.larger else self.length
-                rows = min(at_most, stop - start, same - start) // height * height
+                together = max(1, unit // height) * height
+                rows = min(stop - start, same - start) // height * height
+                if rows > at_most:
+                    rows = at_most // together * together or at_most // height * height
             else:
                 rows = min(at_most, stop - start, self.start_of(cell + 1) - start)
             yield start, start + rows, height
