@@ -55,7 +55,9 @@ def test_an_exported_file_says_what_it_left_out(open_page: Callable[..., Page], 
     size = len(script().encode()) + 250_000
     [result] = export([larger], tmp_path / "part.html", max_bytes=size, first=[("self", 2, 3)])
     assert 0 < len(result.exact) < 12
-    page = open_page(f"{(tmp_path / 'part.html').as_uri()}#head=self.2.3")
+    page = open_page((tmp_path / "part.html").as_uri())
+    assert "2.3" in page.locator("[data-panel=map] h2").inner_text(), "opens on a head that it holds"
+    assert page.locator(".head.held").count() == len(result.exact)
     assert page.locator(".page > .note").inner_text() == result.note
     page.wait_for_selector(".status[data-exact=true]")
     _, layer, head = next(key for key in larger.heads if key not in result.exact)

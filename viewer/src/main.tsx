@@ -18,6 +18,7 @@ interface RunEntry {
   name: string
   source: Source
   note: string | null
+  exact: [string, number, number][] | null
 }
 
 interface Place {
@@ -111,6 +112,7 @@ async function open(
       types: null,
       parts,
       note: entry.note,
+      exact: entry.exact && new Set(entry.exact.map((head) => head.join(' '))),
     }
     const put = (run: RunView) => {
       const list = [...shared.runs.get().list.filter((other) => other.remote !== remote), run]
@@ -118,8 +120,8 @@ async function open(
     }
     const asked = remote.call<Telling>('telling').catch(() => null)
     const early = await Promise.race([asked, new Promise<null>((resolve) => setTimeout(resolve, PATIENCE_MS, null))])
-    if (view.order === shared.state.get().run && !shared.state.get().head && early?.show) {
-      const [part, layer, head] = early.show
+    if (view.order === shared.state.get().run && !shared.state.get().head && (entry.exact?.[0] ?? early?.show)) {
+      const [part, layer, head] = (entry.exact?.[0] ?? early?.show)!
       if (layerOf(view, { part, layer, head })?.heads.includes(head)) shared.state.set({ head: { part, layer, head } })
     }
     put({ ...view, telling: early })
@@ -144,14 +146,15 @@ function notebookTheme(root: HTMLElement): 'light' | 'dark' | null {
 
 interface Index {
   seam: 'served' | 'inside'
-  runs: { name: string; note?: string; files?: Record<string, InsideFile> }[]
+  runs: { name: string; note?: string; exact?: [string, number, number][]; files?: Record<string, InsideFile> }[]
 }
 
 function page(index: Index): void {
   const textOf = (id: string) => document.getElementById(id)?.textContent ?? null
-  const entry = ({ name, note, files }: Index['runs'][number], i: number): RunEntry => ({
+  const entry = ({ name, note, exact, files }: Index['runs'][number], i: number): RunEntry => ({
     name,
     note: note ?? null,
+    exact: exact ?? null,
     source: index.seam === 'inside' ? inside(files!, textOf) : served(new URL(`runs/${i}/`, document.baseURI).href),
   })
   let wait: ReturnType<typeof setTimeout> | undefined
@@ -186,7 +189,7 @@ export default {
     const names = model.get('runs') as string[]
     const shown = show({
       root,
-      runs: names.map((name, i) => ({ name, note: null, source: source(i) })),
+      runs: names.map((name, i) => ({ name, note: null, exact: null, source: source(i) })),
       link: String(model.get('state') ?? ''),
       onLink(link) {
         model.set('state', link)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from heedmap.errors import InputError, StorageError
-from heedmap.heads.telling import telling_heads
+from heedmap.heads.telling import head_to_show, telling_heads
 from heedmap.runs.reader import Run
 from heedmap.runs.schema import INPUTS, MAPS
 from heedmap.view import page
@@ -75,7 +75,8 @@ def export(
     known = {head for run in runs for head in run.heads}
     if missing := [head for head in wanted if head not in known]:
         raise InputError(WHERE, expected="heads of the run", got=", ".join(f"{p} {n}.{h}" for p, n, h in missing))
-    empty = page.exported_page({"runs": [{"name": run.path.name, "note": "x" * 500, "files": {}} for run in runs]}, [])
+    about = [{"name": run.path.name, "note": "x" * 500, "exact": run.heads, "files": {}} for run in runs]
+    empty = page.exported_page({"runs": about}, [])
     room = max_bytes - len(empty.encode())
     packs = [_Pack(run, index, wanted) for index, run in enumerate(runs)]
     least = sum(pack.used for pack in packs)
@@ -93,8 +94,10 @@ def export(
     for pack in packs:
         files, texts = pack.blocks()
         blocks += texts
-        entry = {"name": pack.run.path.name, "files": files}
-        index["runs"].append(entry | ({"note": pack.result.note} if pack.result.note else {}))
+        entry: dict[str, Any] = {"name": pack.run.path.name, "files": files}
+        if pack.result.note is not None:
+            entry |= {"note": pack.result.note, "exact": pack.result.exact}
+        index["runs"].append(entry)
     _write(Path(out), page.exported_page(index, blocks))
     return [pack.result for pack in packs]
 
@@ -196,8 +199,9 @@ class _Pack:
 
 
 def _order(run: Run, wanted: Sequence[HeadKey]) -> list[HeadKey]:
-    """All heads: those asked for, then the most telling of each kind in turn, then the others."""
-    telling = telling_heads(run, top=len(run.heads)).values()
+    """All heads: those asked for, the one to open first, the most telling of each kind in turn, the others."""
+    found = telling_heads(run, top=len(run.heads))
+    telling, show = found.values(), head_to_show(found)
     ranked = [
         (best[place].part, best[place].layer, best[place].head)
         for place in range(len(run.heads))
@@ -205,7 +209,7 @@ def _order(run: Run, wanted: Sequence[HeadKey]) -> list[HeadKey]:
         if place < len(best)
     ]
     own = [head for head in wanted if head in run.heads]
-    return list(dict.fromkeys([*own, *ranked, *run.heads]))
+    return list(dict.fromkeys([*own, *([show] if show else []), *ranked, *run.heads]))
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:

@@ -3,6 +3,9 @@ import { LeftOutError, RunError, type Source } from './source'
 /** One stretch of a file that the page holds: where it starts, how long it is, the element with its base64 text. */
 export type Chunk = [start: number, length: number, id: string, packed: 0 | 1]
 
+/** Why a page within a size lacks the numbers of a head. */
+export const LEFT_OUT = 'this file does not hold its query and key, to stay within its size'
+
 export interface InsideFile {
   size: number
   chunks: Chunk[]
@@ -35,7 +38,7 @@ export function inside(files: Record<string, InsideFile>, textOf: (id: string) =
         out.set(bytes.subarray(at - first, last - first), at - start)
         at = last
       }
-      if (at < stop) throw new LeftOutError('not in this file: it was left out to stay within its size')
+      if (at < stop) throw new LeftOutError(LEFT_OUT)
       return out
     },
   }

@@ -106,7 +106,7 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
                 <button
                   key={head}
                   type="button"
-                  class="head"
+                  class={run.exact?.has(`${part} ${layer} ${head}`) ? 'head held' : 'head'}
                   data-index={index}
                   tabIndex={index === Math.max(0, chosen) ? 0 : -1}
                   aria-current={index === chosen}

@@ -140,7 +140,7 @@ export function Inspector() {
               {(ranked.length - SHOWN).toLocaleString('en')} more keys share {number(rest)}; the CSV holds all.
             </p>
           )}
-          {!norms && !keys.loading && (
+          {!norms && keys.value && (
             <p class="quiet">For the lengths of the values, look with --statistics default,value_received.</p>
           )}
           {row.value && ranked.length === 0 && <p class="quiet">This query may attend to nothing.</p>}

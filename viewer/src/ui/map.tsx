@@ -1,5 +1,6 @@
 /** One head's matrix, from the whole to single cells. */
 import { useMemo, useState } from 'preact/hooks'
+import { LEFT_OUT } from '../data/inside'
 import { headName } from '../data/run'
 import { domainOf, palette } from './colour'
 import { Choice, Legend, Note, Panel } from './controls'
@@ -123,7 +124,10 @@ export function MapPanel() {
           : `Each cell is the ${pool} over ${size(grids.cell.queries, 'query', 'queries')} × ${size(grids.cell.keys, 'key', 'keys')}${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
       </p>
       {grids.why !== null && (
-        <Note>Exact zoom is off for this head: {grids.why}. The pooled map and the tables are exact all the same.</Note>
+        <Note>
+          Exact zoom is off for this head: {grids.why}.
+          {grids.why !== LEFT_OUT && ' The pooled map and the tables are exact all the same.'}
+        </Note>
       )}
       {grids.error && <Note alert>{grids.error}</Note>}
     </Panel>

@@ -22,6 +22,8 @@ export interface RunView {
   parts: string[]
   /** What an exported file left out, in words. */
   note: string | null
+  /** Heads that an exported file holds exact, as `part layer head`; null: all of them. */
+  exact: Set<string> | null
 }
 
 export interface Shared {
