@@ -38,10 +38,6 @@ class LiveBytes(TorchDispatchMode):
             self._count(tensor)
         return made
 
-    def note(self, passing: int) -> None:
-        """Count bytes that some step, which is not run here, holds for a moment."""
-        self.peak = max(self.peak, self.now + passing)
-
     def _count(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
         if id(storage) not in self._known:

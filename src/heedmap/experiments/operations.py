@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels import native, strips
@@ -108,11 +109,11 @@ def strip_bytes(shape: Shape) -> int:
 
 def state_bytes(shape: Shape, statistics: str | Sequence[str] = "default") -> int:
     """What the statistics of one call take, counted on tensors without memory."""
-    with torch.device("meta"):
+    with FakeTensorMode():
         query = torch.empty(shape.batch, shape.heads, shape.n, shape.head_dim)
         key = torch.empty(shape.batch, shape.of_keys, shape.n, shape.head_dim)
-    inputs = AttentionInputs(query, key)
-    chosen, _ = choose(statistics, inputs)
-    grid = Grid.of(inputs, MAP_SIZE)
-    states = [statistic.start(inputs, grid) for statistic in chosen]
-    return sum(state.numel() * state.element_size() for state in states)
+        inputs = AttentionInputs(query, key)
+        chosen, _ = choose(statistics, inputs)
+        grid = Grid.of(inputs, MAP_SIZE)
+        states = [statistic.start(inputs, grid) for statistic in chosen]
+        return sum(state.numel() * state.element_size() for state in states)

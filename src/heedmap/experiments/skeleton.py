@@ -92,6 +92,7 @@ class Skeleton:
             UnsupportedError: no attention call came through transformers' interface.
         """
         calls: list[Attended] = []
+        held: list[int] = []
         live = LiveBytes()
 
         def attention(
@@ -99,7 +100,7 @@ class Skeleton:
         ) -> tuple[Tensor, None]:
             call = _attended(module, query, key, value, settings)
             calls.append(call)
-            live.note(passing(call.shape))
+            held.append(live.now)
             return query.new_empty(query.shape[0], query.shape[2], query.shape[1], value.shape[-1]), None
 
         AttentionInterface.register(NAME, attention)
@@ -126,7 +127,8 @@ class Skeleton:
             raise UnsupportedError(
                 WHERE, expected="a model that attends through transformers' attention interface", got=self.kind
             )
-        return Passed(tuple(calls), counter.get_total_flops(), live.peak)
+        moments = [before + passing(call.shape) for before, call in zip(held, calls, strict=True)]
+        return Passed(tuple(calls), counter.get_total_flops(), max(live.peak, *moments))
 
 
 def config_of(name: str) -> tuple[Any, Any, Path | None, str]:
