@@ -88,8 +88,11 @@ def openmp_parallel() -> int:
 
 def unsupported(inputs: AttentionInputs, statistics: Sequence[Statistic]) -> str | None:
     """Why this kernel cannot take the call, or None."""
-    if extension() is None:
+    module = extension()
+    if module is None:
         return "heedmap installed without its compiled part (see `heedmap doctor`)"
+    if module.instruction_sets() == ["scalar"]:
+        return "a processor without AVX2, AVX-512 or NEON, on which torch is faster"
     if inputs.query.device.type != "cpu":
         return f"tensors on {inputs.query.device}"
     if inputs.compute_dtype != torch.float32:
