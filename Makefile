@@ -1,7 +1,7 @@
 # `make look` and `make test` do all the set-up on a machine that has Python ≥ 3.11, make and a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help install look test check sanitize format lint types imports clean
+.PHONY: help install look test test-transformers check sanitize format lint types imports clean
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -19,6 +19,7 @@ help:
 	@echo 'make test      set up, run every test'
 	@echo 'make check     test, and before it format, lint, types and import rules'
 	@echo 'make install   the set-up alone'
+	@echo 'make test-transformers   run the tests of the models with the oldest and the newest transformers'
 	@echo 'make sanitize  fuzz the compiled part under AddressSanitizer and UndefinedBehaviorSanitizer (needs cmake)'
 	@echo 'make format    put the code into its standard form'
 	@echo 'make clean     remove the environment and what was built'
@@ -72,6 +73,21 @@ types: $(INSTALLED)
 
 imports: $(INSTALLED)
 	@$(RUN)/lint-imports
+
+# make test-transformers TRANSFORMERS='5.0.0 5.10.4': other versions than the oldest and the newest that are supported.
+# Each has an environment of its own, which takes all but transformers and what it needs from the first one.
+TRANSFORMERS ?= 4.57.6 5.*
+test-transformers: $(INSTALLED)
+	@set -ef; site=$$($(RUN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	for version in $(TRANSFORMERS); do \
+	  other="build/transformers-$$(echo "$$version" | tr '*' 'x')"; \
+	  $(RUN)/python -m venv "$$other"; \
+	  own=$$("$$other/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  echo "import site; site.addsitedir('$$site')" > "$$own/heedmap-first-environment.pth"; \
+	  "$$other/bin/python" -m pip --disable-pip-version-check install --quiet --upgrade "transformers==$$version"; \
+	  "$$other/bin/python" -c 'import transformers; print("transformers", transformers.__version__)'; \
+	  "$$other/bin/python" -m pytest -p no:cacheprovider tests/capture; \
+	done
 
 # make sanitize STRIPS=20000: more of them
 STRIPS ?= 2000
