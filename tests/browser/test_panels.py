@@ -268,3 +268,52 @@ def test_values_are_measured_by_length_where_the_run_has_them(
     for row in rows:
         assert float(row[6]) == pytest.approx(norms[int(row[1])], rel=1e-4)
         assert float(row[7]) == pytest.approx(norms[int(row[1])] * float(row[5]), rel=1e-4)
+
+
+def test_parts_of_a_model_are_told_apart(
+    open_page: Callable[..., Page], serve: Callable[..., str], made: Any, tmp_path: Any
+) -> None:
+    run = made.make_run(tmp_path / "parts", made.shifted(5, 1)[None, None], parts=("encoder", "decoder.cross"))
+    page = open_page(f"{serve(run)}#head=decoder.cross.0.0&query=3")
+    exact(page)
+    assert "decoder.cross 0.0" in page.locator("[data-panel=map] h2").inner_text()
+    page.get_by_role("button", name="Head encoder 0.0,").click()
+    page.until("() => location.hash.includes('head=encoder.0.0')")
+
+
+def test_rows_that_were_left_out_show_no_numbers(
+    open_page: Callable[..., Page], serve: Callable[..., str], tmp_path: Any
+) -> None:
+    """Padding in front: its rows are grey, its keys hidden, its query ranks nothing."""
+    import torch
+
+    from heedmap import masks
+    from heedmap.measure import measure
+    from heedmap.runs.writer import RunWriter
+
+    n, valid = 8, torch.tensor([[False] * 3 + [True] * 5])
+    query, key = torch.randn(1, 1, n, 4), torch.randn(1, 1, n, 4)
+    mask = masks.causal() & masks.padding(valid)
+    measured = measure(query, key, mask=mask, valid_queries=valid)
+    entry = {
+        "part": "self", "layer": 0, "module": "attention", "query_heads": 1, "key_heads": 1, "heads": [0],
+        "head_dim": 4,
+        "query_len": n, "key_len": n, "query_offset": 0, "key_offset": 0, "scale": 0.5, "softcap": None, "sinks": None,
+        "mask": mask.describe(), "cross": False, "kernel": measured.kernel,
+    }  # fmt: skip
+    with RunWriter(tmp_path / "padded") as writer:
+        writer.source("x" * n)
+        numbers = list(range(n))
+        writer.tokens(
+            {
+                "position": numbers, "id": numbers, "text": [f"t{i}" for i in numbers], "start": numbers,
+                "end": [i + 1 for i in numbers], "word": numbers, "special": [False] * n, "segment": [0] * n,
+            }
+        )  # fmt: skip
+        writer.layer(entry, measured, query[0].numpy(), key[0].numpy())
+        run = writer.finish({"model": {"name": "padded"}})
+    page = open_page(f"{serve(run)}#query=1&centre=map")
+    exact(page)
+    page.wait_for_selector("text=This query may attend to nothing.")
+    page.get_by_role("radio", name="Profiles").click()
+    page.wait_for_selector(".profiles path.line")
