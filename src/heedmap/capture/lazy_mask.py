@@ -55,7 +55,7 @@ class LazyMask:
         self._real = None if attention_mask is None else attention_mask.to(torch.bool)
         self._one_by_one = one_by_one
         self._keywords = keywords
-        self._structures: dict[int, Mask] = {}
+        self._structures: dict[tuple[int, int], Mask] = {}
         self._masks: dict[int, Mask] = {}
         self._dense: dict[str, Any] = {}
 
@@ -95,13 +95,14 @@ class LazyMask:
         return self._masks[key_len]
 
     def _structure(self, key_len: int) -> Mask:
-        if key_len not in self._structures:
-            self._structures[key_len] = self.structure(self.key_offset, self.key_offset + key_len)
-        return self._structures[key_len]
+        return self.structure(self.key_offset, self.key_offset + key_len)
 
     def structure(self, start: int, stop: int) -> Mask:
         """The mask without padding, over the key positions `[start, stop)`."""
-        return read_function(self._function, Window(start, stop), one_by_one=self._one_by_one)
+        if (start, stop) not in self._structures:
+            keys = Window(start, stop)
+            self._structures[start, stop] = read_function(self._function, keys, one_by_one=self._one_by_one)
+        return self._structures[start, stop]
 
     def real(self, start: int, stop: int) -> Tensor | None:
         """Which of the positions `[start, stop)` are no padding: bool `[batch or 1, positions]`, None where all are."""
