@@ -75,4 +75,11 @@ def test_two_widgets_live_in_one_notebook(notebook: str, open_page: Callable[...
     first.locator(".head").nth(70).click()
     first.locator("h2 >> text=5.10").wait_for()
     assert second.locator("h2 >> text=5.10").count() == 0
+    first.locator(".matrix").focus()
+    for key in ("Enter", "0", "0", "b"):  # JupyterLab's own: edit, restart the kernel, new cell
+        page.keyboard.press(key)
+    page.wait_for_timeout(500)
+    assert page.locator(".jp-Dialog").count() == 0
+    assert page.locator(".jp-CodeCell").count() == 2
+    assert first.locator(".axes .pin").count() == 1
     page.wrong.clear()  # what JupyterLab itself reports

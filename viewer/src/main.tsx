@@ -179,6 +179,7 @@ export default {
   /** The anywidget contract. */
   render({ model, el }: { model: AnyModel; el: HTMLElement }): () => void {
     const host = document.createElement('div')
+    host.dataset.lmSuppressShortcuts = 'true' // else JupyterLab takes keys such as 0 0 for its own commands
     el.append(host)
     const root = document.createElement('div')
     host.attachShadow({ mode: 'open' }).append(root)
