@@ -92,11 +92,11 @@ def sweep_bytes(shape: Shape, statistics: str | Sequence[str] = "default", kerne
 
 
 def native_bytes(shape: Shape) -> int:
-    """Keys and values packed for the compiled pass (and what packing takes), and its sums for every 32 rows."""
-    packed = 4 * shape.n * shape.of_keys * (2 * shape.head_dim + shape.of_values)
+    """Keys and values packed for the compiled pass, and while they are packed a copy of each, then sums of 32 rows."""
+    packed = 4 * shape.n * shape.of_keys * (shape.head_dim + shape.of_values)
     sums = 2 * shape.n * -(-min(shape.n, MOST_ROWS) // UNIT_ROWS)
     together = min(shape.heads, max(1, STRIP_BYTES // (8 * sums)))
-    return packed + 8 * together * sums
+    return packed + max(packed, 8 * together * sums)
 
 
 def strip_bytes(shape: Shape) -> int:
