@@ -25,6 +25,7 @@ KEYS = {
     "path_difference",
     "loaded_difference",
     "loaded_agrees",
+    "output_finite",
 }
 
 

@@ -180,8 +180,7 @@ def _warn(checked: dict[str, Any] | None) -> None:
         )
     if not checked["output_finite"]:
         warnings.warn(
-            "the model's own output holds NaN or infinity, behind the attention that was measured: its weights may be "
-            "damaged, or its dtype too narrow",
+            "the model's own output holds NaN or infinity: its weights may be damaged, or its dtype too narrow",
             HeedmapWarning,
             stacklevel=3,
         )

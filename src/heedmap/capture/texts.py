@@ -14,7 +14,7 @@ from heedmap.capture.positions import positions_of
 from heedmap.capture.session import Place, Session
 from heedmap.capture.taking import Progress, Taker, decodes
 from heedmap.capture.tokens import Tokens, tokenise
-from heedmap.capture.views import View, check_generates, check_known, generate, start_of
+from heedmap.capture.views import View, check_generates, check_known, generate, reader_of, start_of
 from heedmap.errors import InputError
 
 
@@ -36,9 +36,10 @@ class Texts:
         self.source, self._inputs = tokenise(
             loaded.tokenizer, text, text_pair, max_tokens=max_tokens, positions=positions
         )
-        check_known(loaded.model, self.source)
         two = bool(getattr(loaded.model.config, "is_encoder_decoder", False))
         self.decoding = two and (target is not None or new is not None)
+        reader_of(loaded.model, self._inputs, decoding=self.decoding)
+        check_known(loaded.model, self.source)
         self._target: Tokens | None = None
         if new is not None:
             check_generates(loaded.model, len(self.source), new)

@@ -67,7 +67,7 @@ def tokenise(
     where a text already begins with the token that the tokenizer puts before it.
     """
     if max_tokens is not None:
-        max_tokens = whole("tokenise", "max_tokens", max_tokens, least=1)
+        max_tokens = whole("tokenise", "max_tokens", max_tokens)
     texts = [text] if text_pair is None else [text, text_pair]
     for given in texts:
         _check_text(given)

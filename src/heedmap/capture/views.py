@@ -30,17 +30,9 @@ class View:
     """
 
     def __init__(self, model: PreTrainedModel, inputs: dict[str, Tensor], target: Tensor | None = None) -> None:
-        body = _body(model, decoding=target is not None)
+        body = reader_of(model, inputs, decoding=target is not None)
         self._body: nn.Module = body
-        parameters = inspect.signature(type(body).forward).parameters
-        named = set(parameters)
-        if "input_ids" not in named or any(_is_missing(parameter, inputs) for parameter in parameters.values()):
-            raise UnsupportedError(
-                "look",
-                expected="a model that reads text",
-                got=f"{type(model).__name__}, which reads {getattr(body, 'main_input_name', 'something else')}",
-                do="watch it while it reads: with heedmap.watch(model) as seen: model(…)",
-            )
+        named = set(inspect.signature(type(body).forward).parameters)
         device = next(model.parameters()).device
         self._inputs = {name: values.to(device) for name, values in inputs.items() if name in named}
         if target is not None:
@@ -65,9 +57,26 @@ class View:
         return sum(1 for site in sites if wanted is None or site.number in wanted)
 
 
+def reader_of(model: PreTrainedModel, inputs: dict[str, Tensor], *, decoding: bool) -> nn.Module:
+    """The part of a model that reads a text: of an encoder–decoder that decodes nothing the encoder, of a model of
+    texts and images its text tower, else the model without its head.
+
+    Raises:
+        UnsupportedError: it reads something else.
+    """
+    body = _body(model, decoding=decoding)
+    parameters = inspect.signature(type(body).forward).parameters
+    if "input_ids" in parameters and not any(_is_missing(parameter, inputs) for parameter in parameters.values()):
+        return body
+    raise UnsupportedError(
+        "look",
+        expected="a model that reads text",
+        got=f"{type(model).__name__}, which reads {getattr(body, 'main_input_name', 'something else')}",
+        do="watch it while it reads: with heedmap.watch(model) as seen: model(…)",
+    )
+
+
 def _body(model: PreTrainedModel, *, decoding: bool) -> nn.Module:
-    """The part of a model that reads: the encoder of an encoder–decoder that decodes nothing, of a model of texts and
-    images its text tower, else the model without its head."""
     if getattr(model.config, "is_encoder_decoder", False) and not decoding:
         return model.get_encoder()
     tower = getattr(model, "text_model", None)

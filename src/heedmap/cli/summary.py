@@ -206,6 +206,11 @@ class Summary:
         error = _scientific(check.get("max_abs_error"))
         if check.get("passed"):
             return Text(f"✓ within {error} of the model's own eager attention ({where})", style="green")
+        if check.get("max_abs_error") is not None and check["max_abs_error"] <= (check.get("budget") or 0):
+            path = _scientific(check.get("path_difference"))
+            return Text(
+                f"✗ FAILED: the model's output differs by {path} of the largest while looked at", style="bold red"
+            )
         return Text(f"✗ FAILED: {error} from the model's own eager attention ({where})", style="bold red")
 
     def _telling_table(self, say: Any, width: int) -> Table:
@@ -294,6 +299,10 @@ def _warnings(run: Run) -> list[str]:
         found.append(
             "the attention that the model was loaded with differs from its own eager one by "
             f"{_scientific(check.get('loaded_difference'))} of the largest output, beyond rounding"
+        )
+    if check is not None and not check.get("output_finite", True):
+        found.append(
+            "the model's own output holds NaN or infinity: its weights may be damaged, or its dtype too narrow"
         )
     return found
 

@@ -31,7 +31,7 @@ _ENTRIES: dict[str, dict[str, tuple[str, ...]]] = {  # where → kind → entrie
         "text": ("part",),
         "an integer": ("layer", "head", "rows", "keys"),
         "a number": ("max_abs_error", "budget", "path_difference", "loaded_difference"),
-        "true or false": ("passed", "loaded_agrees"),
+        "true or false": ("passed", "loaded_agrees", "output_finite"),
     },
     "cost": {"an object": ("seconds",), "a number": ("peak_bytes", "output_attentions_bytes")},
 }
