@@ -65,7 +65,7 @@ def _kernels() -> list[Finding]:
     except ImportError as error:
         return [Finding("kernel native", f"compiled, but does not load: {error}", well=False, do=REBUILD), strips]
     if module is None:
-        found = "not compiled; the strips kernel does its work, about half as fast"
+        found = "not compiled; the strips kernel does its work, more slowly"
         return [Finding("kernel native", found, well=False, do=REBUILD), strips]
     first, *others = module.instruction_sets()
     known = f" (can also run {', '.join(others)})" if others else ""
