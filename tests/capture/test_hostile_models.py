@@ -144,7 +144,9 @@ def test_nan_before_an_attention_is_an_error_and_leaves_nothing(
 ) -> None:
     with torch.no_grad():
         bert.encoder.layer[1].attention.self.query.weight[0, 0] = torch.nan
-    with pytest.raises(InputError, match="NaN or infinity"):
+    with pytest.raises(
+        InputError, match="NaN or infinity in self layer 1, head 0, at row 0 of text 0; the model computes"
+    ):
         look(CAT, bert, minilm_tokenizer, out=tmp_path / "new" / "run")
     assert list(tmp_path.iterdir()) == []
     assert bert.config._attn_implementation == "sdpa"

@@ -516,7 +516,10 @@ def test_a_model_with_attention_code_of_its_own_is_refused_by_name(family):
 
 
 def test_a_model_that_did_not_run_is_named(family):
-    with pytest.raises(UnsupportedError, match="BertModel, which was not run inside watch"), watch(family("bert")):
+    with (
+        pytest.raises(UnsupportedError, match="BertModel to run inside watch, got no call of it; call the"),
+        watch(family("bert")),
+    ):
         pass
 
 

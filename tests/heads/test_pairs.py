@@ -31,6 +31,13 @@ def test_pairs_come_strongest_first_with_their_head(made: ModuleType, tmp_path: 
     assert _pairs(run)[:2] == [("it", "cat", 0.68, "0.0"), ("sat", "the", 0.4, "0.1")]
 
 
+def test_words_of_a_byte_level_vocabulary_are_shown_without_their_space(made: ModuleType, tmp_path: Path):
+    labels = ["[CLS]", "the", "␣cat", "␣sat", ",", "␣it", "␣un", "rest", "[SEP]"]
+    weights = np.array([[_weights(made, {(5, 2): 0.68})]])
+    run = made.make_run(tmp_path / "run", weights, labels, special=(0, 8), words=WORDS)
+    assert _pairs(run)[:1] == [("it", "cat", 0.68, "0.0")]
+
+
 def test_a_pair_is_listed_once_with_the_head_in_which_it_is_strongest(made: ModuleType, tmp_path: Path):
     weights = np.array([[_weights(made, {(5, 2): 0.3})], [_weights(made, {(5, 2): 0.7})]])
     run = made.make_run(tmp_path / "run", weights, LABELS, special=(0, 8), words=WORDS)

@@ -15,6 +15,7 @@ from heedmap.capture.original import run_original
 from heedmap.capture.reading import Reading, read_call
 from heedmap.capture.session import NAME, Call, Place, Session, in_backward
 from heedmap.errors import InputError, ModelError
+from heedmap.kernels.hiding import NotFiniteError
 from heedmap.measure import Found, sweep
 
 CHEAP_MASK = 2**26
@@ -218,7 +219,16 @@ def measured(
     known = session.known(place, token_ids) if callable(session.known) else session.known
     every = reading.inputs(with_value=with_output, known=known)
     asked = every if with_output else reading.inputs(heads, with_value=session.needs_value, known=known)
-    found = sweep(asked, session.statistics)
+    try:
+        found = sweep(asked, session.statistics)
+    except NotFiniteError as error:
+        item, head, row = error.place
+        raise InputError(
+            "watch",
+            expected=error.expected,
+            got=f"NaN or infinity in {place.part} layer {place.layer}, head {heads[head]}, at row {row} of text {item}",
+            do="the model computes it: its weights may be damaged, or its dtype too narrow for them",
+        ) from error
     session.report(
         Call(
             module=place.site.name,

@@ -200,8 +200,15 @@ class Session:
     def check_seen(self) -> None:
         """Raise where no attention call, or none of a layer that was asked for, reached us."""
         if self.calls == 0:
-            what = "attends by its own code" if self._forward >= 0 else "was not run inside watch"
-            raise unwatchable(self.model, f"{what}: heedmap's attention function was called 0 times")
+            if self._forward < 0:
+                raise UnsupportedError(
+                    "watch",
+                    expected=f"{type(self.model).__name__} to run inside watch",
+                    got="no call of it",
+                    do="call the model in the with block",
+                )
+            what = "attends by its own code: heedmap's attention function was called 0 times"
+            raise unwatchable(self.model, what)
         missing = sorted((self.selection.layers or frozenset()) - self.layers_seen)
         if missing:
             raise InputError(

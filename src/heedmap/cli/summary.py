@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from heedmap.heads.pairs import Pair, strongest_pairs
+from heedmap.heads.pairs import Pair, bare, strongest_pairs
 from heedmap.heads.telling import KINDS, TellingHead, head_to_show, telling_heads
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Summary:
         table.add_column(max_width=room, no_wrap=True, overflow="ellipsis")
         table.add_column(no_wrap=True)
         table.add_column(style=_HEAD, no_wrap=True)
-        times = Counter(self.run.tokens_of().column("text").to_pylist())
+        times = Counter(map(bare, self.run.tokens_of().column("text").to_pylist()))
         for pair in self.pairs:
             table.add_row(
                 _label(pair.query_text, pair.query, times[pair.query_text]),
@@ -324,7 +324,7 @@ def _title(text: str) -> Padding:
 
 def _label(text: str, position: int, times: int) -> Text:
     """A token's label, with its position where the text has the label more than once."""
-    label = Text(printable(text).strip("␣") or text, style="bold")
+    label = Text(printable(text), style="bold")
     if times > 1:
         label.append(f" #{position}", style="dim")
     return label

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from heedmap.runs.manifest import LayerInfo
     from heedmap.runs.reader import Run
 
+SPACES = "␣⏎⇥"
 LONGEST = 128  # tokens of a text whose pairs are worth listing one by one
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One token looking at another: text positions, labels, the weight, and the head in which it is largest."""
+    """One token looking at another: text positions, labels without the white space around them, the weight, and the
+    head in which it is largest."""
 
     query: int
     key: int
@@ -65,8 +67,14 @@ def strongest_pairs(run: Run, top: int = 8) -> list[Pair]:
         if best[query, key] > 0:
             part, layer, head = run.heads[where[query, key]]
             weight = float(best[query, key])
-            pairs.append(Pair(int(query), int(key), labels[query], labels[key], weight, part, layer, head))
+            words = bare(labels[query]), bare(labels[key])
+            pairs.append(Pair(int(query), int(key), *words, weight, part, layer, head))
     return pairs
+
+
+def bare(label: str) -> str:
+    """A token's label without the white space that byte-level vocabularies keep before a word."""
+    return label.strip(SPACES) or label
 
 
 def _candidates(labels: list[str], special: list[bool], word: list[int]) -> np.ndarray:
@@ -81,7 +89,7 @@ def _candidates(labels: list[str], special: list[bool], word: list[int]) -> np.n
 
 def _has_word(label: str) -> bool:
     """Whether a label holds more than punctuation and signs of white space."""
-    return any(unicodedata.category(letter)[0] not in "PZC" and letter not in "␣⏎⇥" for letter in label)
+    return any(unicodedata.category(letter)[0] not in "PZC" and letter not in SPACES for letter in label)
 
 
 def _exact_map(run: Run, info: LayerInfo, head: int) -> np.ndarray | None:

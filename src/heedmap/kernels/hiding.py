@@ -33,14 +33,22 @@ def bias_of(inputs: AttentionInputs, block: Block) -> Tensor | None:
     return mask.bias(block.batch, *_positions(inputs, block, block.key_start, block.key_stop), _heads(block))
 
 
-def not_finite(batch: int, head: int, row: int) -> InputError:
+class NotFiniteError(InputError):
+    """A row that counts and whose scores have no finite sum; `place` is its batch item, head and row in the call."""
+
+    place: tuple[int, int, int] = (0, 0, 0)
+
+
+def not_finite(batch: int, head: int, row: int) -> NotFiniteError:
     """The refusal of a row that counts and whose scores have no finite sum."""
-    return InputError(
+    error = NotFiniteError(
         "measure",
         expected="finite scores for every pair that may attend",
         got=f"NaN or infinity at batch {batch}, head {head}, row {row}",
         do="look for NaN or infinity in query or key, or hide those keys with a mask",
     )
+    error.place = batch, head, row
+    return error
 
 
 def _positions(inputs: AttentionInputs, block: Block, key_start: int, key_stop: int) -> tuple[Tensor, Tensor]:
