@@ -185,6 +185,10 @@ def test_arguments_of_another_kind_are_one_clear_line(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_room_for_more_tokens_than_there_are_is_no_error(bert: Any, minilm_tokenizer: Any) -> None:
+    assert look(CAT, bert, minilm_tokenizer, max_tokens=10**30).meta["text"]["truncated_from"] is None
+
+
 def test_a_head_may_be_named_by_a_string() -> None:
     assert Selection.of("1", "3").heads == (3,)
 

@@ -136,6 +136,13 @@ def test_an_entry_of_another_kind_is_refused_on_opening(where: str, entry: str, 
     _refused(run, f"{where}.{entry} as ".removeprefix("."), repr(value))
 
 
+def test_a_text_that_was_changed_is_refused_when_it_is_read(run: Path) -> None:
+    content = (run / "text.txt").read_bytes()
+    (run / "text.txt").write_bytes(b"x" * len(content))
+    with pytest.raises(RunError, match=r"text.txt with the sha256 that run.json records .*, got another text"):
+        _ = open_run(run).text
+
+
 def test_what_is_not_known_may_be_null(run: Path) -> None:
     _edit(run, lambda meta: meta.update(self_check=None, command=None, cost={"seconds": {"total": None}}, model={}))
     assert len(open_run(run).heads) == 8

@@ -15,13 +15,21 @@ from heedmap.errors import InputError
 _LARGEST = 2**53  # positions are counted in int64, and described in JSON
 
 
-def whole(where: str, name: str, value: Any, *, least: int | None = None, do: str | None = None) -> int:
+def whole(
+    where: str,
+    name: str,
+    value: Any,
+    *,
+    least: int | None = None,
+    largest: float = _LARGEST,
+    do: str | None = None,
+) -> int:
     """A whole number, NumPy's and tensors of one number included, of `least` or more."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except (TypeError, ValueError, RuntimeError):
         number = None
-    if number is None or abs(number) > _LARGEST or (least is not None and number < least):
+    if number is None or abs(number) > largest or (least is not None and number < least):
         of = "a whole number" if least is None else f"{least} or more"
         raise InputError(
             where, expected=f"{name} of {of}" if least is not None else f"{of} as {name}", got=_said(value), do=do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ def tokenise(
     where a text already begins with the token that the tokenizer puts before it.
     """
     if max_tokens is not None:
-        max_tokens = whole("tokenise", "max_tokens", max_tokens)
+        max_tokens = whole("tokenise", "max_tokens", max_tokens, largest=math.inf)
     texts = [text] if text_pair is None else [text, text_pair]
     for given in texts:
         _check_text(given)

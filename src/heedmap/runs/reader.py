@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -96,9 +97,14 @@ class Run:
 
     def _text(self, name: str) -> str:
         try:
-            return self._file(name).read_bytes().decode()
+            content = self._file(name).read_bytes()
+            text = content.decode()
         except (UnicodeDecodeError, OSError) as error:
             raise damaged(self.path, f"{name} as UTF-8 text", str(error)) from error
+        recorded = self.meta["text"].get("sha256")
+        if name == TEXT and recorded is not None and hashlib.sha256(content).hexdigest() != recorded:
+            raise damaged(self.path, f"{name} with the sha256 that {RUN_JSON} records", "another text")
+        return text
 
     @cached_property
     def tokens(self) -> pa.Table:
