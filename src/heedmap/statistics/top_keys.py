@@ -15,7 +15,7 @@ TOP = 10
 
 
 class _Ranked(RowValues):
-    """Values or keys of the largest entries of a row, sorted, lower keys first on ties: `[batch, head, query, rank]`."""
+    """Values or keys of the largest entries of a row, sorted, lower keys first on ties: `[…, query, rank]`."""
 
     keys: bool
     """Whether the keys are asked for, as text positions; else the values."""
