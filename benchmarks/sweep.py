@@ -13,8 +13,8 @@ import harness
 import torch
 from torch.nn import functional
 
-from heedmap import attend, masks, measure
-from heedmap.measure import KERNELS
+from heedmap import AttentionInputs, attend, masks, measure
+from heedmap.measure import kernels_for
 
 MEMORY = """
 import resource, sys, torch
@@ -51,7 +51,7 @@ def main() -> None:
                 query, key, value, is_causal=causal
             )
         }
-        for kernel in (kernel.NAME for kernel in KERNELS):
+        for kernel in kernels_for(AttentionInputs(query, key)):
             cases[f"measure, {kernel}"] = lambda mask=mask, kernel=kernel: measure(query, key, mask=mask, kernel=kernel)
             cases[f"attend, {kernel}"] = lambda mask=mask, kernel=kernel: attend(
                 query, key, value, mask=mask, kernel=kernel

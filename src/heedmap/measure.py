@@ -230,6 +230,12 @@ def _rows(rows: tuple[int, int]) -> tuple[int, int]:
     return whole("measure", "a row", rows[0]), whole("measure", "a row", rows[1])
 
 
+def kernels_for(inputs: AttentionInputs, statistics: str | Iterable[str] = "default") -> tuple[str, ...]:
+    """Names of the kernels that take this call, in order of preference."""
+    chosen, _ = choose(statistics, inputs)
+    return tuple(kernel.NAME for kernel in KERNELS if kernel.unsupported(inputs, chosen) is None)
+
+
 def _kernel(name: str, inputs: AttentionInputs, statistics: tuple[Statistic, ...]) -> ModuleType:
     if name == "auto":
         return next(kernel for kernel in KERNELS if kernel.unsupported(inputs, statistics) is None)

@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
+from heedmap.attention.inputs import AttentionInputs
 from heedmap.errors import HeedmapError, InputError
 from heedmap.experiments.intervals import PowerLaw, fit_power
 from heedmap.experiments.machine import available_memory, describe_machine
 from heedmap.experiments.operations import Shape, eager_bytes, sdpa_bytes, sweep_bytes
 from heedmap.experiments.point import PRODUCT, Order
-from heedmap.measure import KERNELS
+from heedmap.measure import kernels_for
 
 WHERE = "complexity"
 MEMORY_NOISE = 2**20
@@ -27,8 +30,9 @@ SHARE = 0.9
 
 
 def methods() -> tuple[str, ...]:
-    """Weights kept, torch's own fused attention, and each kernel of heedmap's sweep."""
-    return ("eager", "sdpa", *(kernel.NAME for kernel in KERNELS))
+    """Weights kept, torch's own fused attention, and each kernel of heedmap's sweep that can run here."""
+    one = torch.zeros(1, 1, 1, 1)
+    return ("eager", "sdpa", *kernels_for(AttentionInputs(one, one)))
 
 
 @dataclass(frozen=True)
