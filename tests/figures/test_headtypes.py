@@ -52,3 +52,10 @@ def test_every_type_has_a_colour_of_its_own_on_both_pages() -> None:
 def test_a_page_colour_that_is_none_is_refused(typing) -> None:
     with pytest.raises(InputError, match="a colour that matplotlib knows"):
         head_types(typing, "t", "s", facecolor="nocolour")
+
+
+@pytest.mark.parametrize("title", ["WORD " * 40, "W" * 200, "낱말 " * 60, "i" * 400])
+def test_a_title_stays_on_the_page_however_wide_its_letters_are(typing, title: str) -> None:
+    figure = head_types(typing, title, "a model")
+    shown = next(text for text in figure.texts if text.get_text().endswith("…"))
+    assert figure.bbox.width * 0.75 < shown.get_window_extent().x1 <= figure.bbox.x1

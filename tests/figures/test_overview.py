@@ -129,7 +129,7 @@ def test_every_size_of_model_and_text_is_drawn(made: ModuleType, tmp_path: Path,
 
 def test_text_stays_on_the_page_and_panels_do_not_overlap(made: ModuleType, tmp_path: Path):
     for name, labels in (("short", ["a"] * N), ("long", ["internationalisation"] * N)):
-        figure = overview(_run(made, tmp_path / name, labels=labels, text="word " * 200), head="0.0")
+        figure = overview(_run(made, tmp_path / name, labels=labels, text="WORD " * 200), head="0.0")
         figure.canvas.draw()
         page = figure.bbox
         for axes in figure.axes:

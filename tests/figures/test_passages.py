@@ -36,3 +36,9 @@ def test_a_long_text_is_drawn_in_a_page_full_of_bars_without_labels() -> None:
     figure = passages_figure(readings(5000), "t", "s")
     assert len(figure.axes[0].patches) == 1200 * 3
     assert not figure.axes[0].texts
+
+
+def test_a_title_stays_on_the_page_however_wide_its_letters_are() -> None:
+    figure = passages_figure(readings(5), "W" * 200, "made")
+    (shown,) = (text for text in figure.texts if text.get_text().startswith("WWW"))
+    assert shown.get_window_extent().x1 <= figure.bbox.x1

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from heedmap.errors import InputError
 from heedmap.figures.grid import Size, colour_bar
+from heedmap.figures.labels import display_width, shorten
 from heedmap.figures.style import Style
 
 if TYPE_CHECKING:
@@ -201,6 +202,20 @@ def text_width(figure: Figure, text: str, points: float) -> float:
     extent = drawn.get_window_extent()
     drawn.remove()
     return extent.width / figure.dpi
+
+
+def fit_line(figure: Figure, text: str, inches: float, points: float) -> str:
+    """The text, cut with an ellipsis where this figure would draw it wider than that."""
+    if text_width(figure, text, points) <= inches:
+        return text
+    fits, too_wide = 1, display_width(text)
+    while too_wide - fits > 1:
+        middle = (fits + too_wide) // 2
+        if text_width(figure, shorten(text, middle), points) <= inches:
+            fits = middle
+        else:
+            too_wide = middle
+    return shorten(text, fits)
 
 
 def _edges(length: int, cells: int) -> np.ndarray:

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from heedmap.figures.fonts import warn_missing
-from heedmap.figures.headmap import text_width
-from heedmap.figures.labels import shorten, wording
+from heedmap.figures.headmap import fit_line, text_width
+from heedmap.figures.labels import wording
 from heedmap.figures.style import Style, style_for, to_oklab
 from heedmap.heads.types import TYPES, TypedHead, Typing
 
@@ -66,7 +66,7 @@ def head_types(typing: Typing, title: str, subtitle: str, *, facecolor: str = "w
         def write(x: float, y: float, text: str, size: float, color: str, ha: str = "left") -> None:
             figure.text(x / width, 1 - y / height, text, fontsize=size, color=color, ha=ha, parse_math=False)
 
-        write(_MARGIN, 0.46, shorten(words.title, int(width * 72 / (13.5 * 0.58))), 13.5, style.ink)
+        write(_MARGIN, 0.46, fit_line(figure, words.title, width - 2 * _MARGIN, 13.5), 13.5, style.ink)
         write(_MARGIN, 0.70, f"{subtitle}   ·   layer ↓ and head →", 8.5, style.muted)
         axes = figure.add_axes(
             (left / width, 1 - (_TOP + _TICKS + grid_height) / height, grid_width / width, grid_height / height)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from heedmap.errors import InputError
 from heedmap.figures import grid, headmap
 from heedmap.figures.fonts import warn_missing
-from heedmap.figures.labels import shorten, wording
+from heedmap.figures.labels import wording
 from heedmap.figures.style import style_for
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def overview(
         map_bar = axes(map_left, top + map_bar_top + 0.2, max(min(map_size.width, 2.6), grid.BAR), 0.09)
         head_map.draw(map_axes, map_bar, style)
 
-        write(_MARGIN, 0.46, _fit(words.title, width - 2 * _MARGIN, 13.5), 13.5, style.ink)
+        write(_MARGIN, 0.46, headmap.fit_line(figure, words.title, width - 2 * _MARGIN, 13.5), 13.5, style.ink)
         write(_MARGIN, 0.70, _subtitle(run, words.missing), 8.5, style.muted)
         write(_MARGIN, top - 0.08, values.title, _PANEL_TITLE, style.ink)
         write(_MARGIN + panel + _GAP, top - 0.08, head_map.name, _PANEL_TITLE, style.accent)
@@ -137,10 +137,6 @@ def _title(run: Run) -> str:
 def _line(text: str) -> str:
     """A text on one line, without the characters that no font draws and those that turn the reading direction."""
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable() or letter in "\u200c\u200d")
-
-
-def _fit(text: str, inches: float, size: float) -> str:
-    return shorten(text, max(int(inches * 72 / (size * 0.58)), 8))
 
 
 def _subtitle(run: Run, missing: frozenset[str]) -> str:

@@ -15,8 +15,8 @@ from matplotlib.patches import Rectangle
 
 from heedmap.figures.fonts import warn_missing
 from heedmap.figures.grid import colour_bar
-from heedmap.figures.headmap import text_width
-from heedmap.figures.labels import shorten, wording
+from heedmap.figures.headmap import fit_line, text_width
+from heedmap.figures.labels import wording
 from heedmap.figures.style import Style, style_for, to_oklab
 from heedmap.heads.passages import FIRST, REST, Readings
 
@@ -72,7 +72,7 @@ def passages_figure(
         def write(x: float, y: float, text: str, size: float, color: str) -> None:
             figure.text(x / width, 1 - y / height, text, fontsize=size, color=color, parse_math=False)
 
-        write(_MARGIN, 0.46, shorten(words.title, int(_WIDE * 72 / (13.5 * 0.58))), 13.5, style.ink)
+        write(_MARGIN, 0.46, fit_line(figure, words.title, _WIDE, 13.5), 13.5, style.ink)
         write(_MARGIN, 0.70, subtitle, 8.5, style.muted)
         x = _MARGIN + 0.3
         for name, colour in zip(names, palette, strict=True):
