@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,5 +27,34 @@ def families() -> ModuleType:
 
 @pytest.fixture
 def family(families: ModuleType) -> Callable[..., PreTrainedModel]:
-    """``family("gemma2")``: a tiny model of that family, in eval mode; keywords change its configuration."""
-    return families.build
+    """``family("gemma2")``: a tiny model of that family, in eval mode; keywords change its configuration.
+
+    Skips where the installed transformers has no such model, or one that attends by its own code.
+    """
+
+    def build(name: str, **changes: Any) -> PreTrainedModel:
+        import transformers
+
+        from heedmap.capture.layers import sites_of
+
+        if families.FAMILIES[name][0] not in dir(transformers):
+            pytest.skip(f"no {name} in transformers {transformers.__version__}")
+        model = families.build(name, **changes)
+        if name not in families.REFUSED and not sites_of(model):
+            pytest.skip(f"{name} attends by its own code in transformers {transformers.__version__}")
+        return model
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def minilm_folder(minilm_folder: Path) -> Path:
+    """The folder of the default model; skips where the installed transformers' BERT attends by its own code."""
+    import transformers
+    from transformers.models.bert.modeling_bert import BertSelfAttention
+
+    from heedmap.capture.layers import uses_interface
+
+    if not uses_interface(BertSelfAttention):
+        pytest.skip(f"BERT attends by its own code in transformers {transformers.__version__}")
+    return minilm_folder

@@ -14,6 +14,7 @@ import transformers
 from torch import Tensor
 
 from heedmap.capture.interface import InterfaceCall
+from heedmap.capture.layers import sites_of
 from heedmap.capture.selection import Selection
 from heedmap.capture.session import Place, Session
 from heedmap.capture.survey import TESTED, Architecture, markdown, survey
@@ -35,9 +36,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @torch.no_grad()
-def _eager(model: Any, inputs: dict[str, Any]) -> tuple[Any, list[tuple[str, int, Tensor]]]:
+def _eager(model: Any, inputs: dict[str, Any]) -> tuple[Any, list[tuple[str, int, Tensor | None]]]:
     """What the model computes with its own eager attention, and the dense weights of every call."""
-    calls: list[tuple[str, int, Tensor]] = []
+    calls: list[tuple[str, int, Tensor | None]] = []
 
     def compute(call: InterfaceCall, session: Session, place: Place) -> Tensor:
         output, weights = call.original_with_weights("eager")
@@ -56,6 +57,10 @@ def _floats(output: Any) -> list[Tensor]:
 def test_a_family_is_watched_as_its_own_eager_attention(families, watched):
     model = families.build(watched)
     inputs = families.inputs_of(watched, model)
+    if transformers.__version__ != PINNED and not sites_of(model):  # earlier versions: attention code of its own
+        with pytest.raises(UnsupportedError, match=type(model).__name__), watch(model):
+            model(**inputs)
+        return
     eager, dense = _eager(model, inputs)
     with torch.no_grad():
         own = model(**inputs)
@@ -63,9 +68,11 @@ def test_a_family_is_watched_as_its_own_eager_attention(families, watched):
             output = model(**inputs)
     assert [(call.part, call.layer) for call in seen.calls] == [(part, layer) for part, layer, _ in dense]
     for call, (_, _, weights) in zip(seen.calls, dense, strict=True):
-        found, table = call.measurements, weights.double().numpy()
+        found = call.measurements
+        if weights is None:  # eager functions of earlier versions that hand out no weights
+            continue
         rows = np.broadcast_to(found["row_valid"][:, None], found["argmax"].shape) & (found["argmax"] >= 0)
-        close = {"rtol": 0, "atol": 2e-5}
+        table, close = weights.double().numpy(), {"rtol": 0, "atol": 2e-5}
         np.testing.assert_allclose(found["row_mass"][rows], table.sum(-1)[rows], **close)
         np.testing.assert_allclose(found["max_weight"][rows], table.max(-1)[rows], **close)
         np.testing.assert_allclose(found["concentration"][rows], (table**2).sum(-1)[rows], **close)
@@ -93,14 +100,14 @@ def test_a_family_is_refused_by_name_and_left_as_it_was(families, refused):
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(transformers.__version__ != PINNED, reason=f"the page is of transformers {PINNED}")
 def test_tested_rows_of_the_page_are_those_that_are_tested_and_say_what_came_out(families):
     modules = {
         name: getattr(transformers, kind).__module__.split(".")[2]
         for name, (_, kind, _) in families.FAMILIES.items()
         if kind in dir(transformers)
     }
-    if transformers.__version__ == PINNED:
-        assert sorted(set(modules.values())) == sorted(TESTED)
+    assert sorted(set(modules.values())) == sorted(TESTED)
     found = {one.name: one for one in survey()}
     for name, module in modules.items():
         expected = ("refused", "no attention") if name in families.REFUSED else ("yes", "in part", "as its parts")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 from heedmap.capture.generation import Generation
@@ -17,6 +18,7 @@ from heedmap.capture.watch import Seen, watch
 from heedmap.errors import UnsupportedError
 
 PROMPT = 6
+OLD = transformers.__version__.startswith("4.")
 
 
 def _batch(side: str | None = None) -> dict[str, Tensor]:
@@ -75,6 +77,8 @@ def test_greedy_generation_is_one_matrix_a_layer(family, name, cache, side):
 
 @pytest.mark.parametrize("name", ["llama", "gemma2"])
 def test_a_text_alone_has_every_statistic_of_one_pass_and_its_formula(family, name):
+    if name == "gemma2" and OLD:
+        pytest.skip("Gemma 2 drops its softcap under sdpa in transformers 4, and generate() runs what was loaded")
     model, ids = family(name), torch.randint(3, 100, (1, PROMPT))
     with watch(model, "all") as seen:
         returned = model.generate(input_ids=ids, max_new_tokens=7, min_new_tokens=7, do_sample=False, pad_token_id=0)
@@ -106,6 +110,8 @@ def test_a_text_alone_has_every_statistic_of_one_pass_and_its_formula(family, na
     ids=["sampling", "no cache", "chunked prompt", "beams", "several beams", "beams, static", "several samples"],
 )
 def test_each_returned_text_has_its_own_matrix(family, settings):
+    if "prefill_chunk_size" in settings and OLD:
+        pytest.skip("positions of padded texts move on between the parts of a prompt in transformers 4")
     model, inputs = family("mistral"), _batch("left")
     model.generation_config.eos_token_id = list(range(3, 12))  # beams and samples end at different lengths
     returned, seen = _generated(model, inputs, **settings)
@@ -130,10 +136,12 @@ def test_drafts_that_were_thrown_away_leave_no_rows(family):
 
 def test_another_models_drafts_are_not_seen(family):
     model, assistant = family("llama"), family("llama", num_hidden_layers=1)
+    model.generation_config.eos_token_id = assistant.generation_config.eos_token_id = None
     ids = torch.randint(3, 100, (1, PROMPT))
     with watch(model) as seen:
-        returned = model.generate(input_ids=ids, assistant_model=assistant, max_new_tokens=8, min_new_tokens=8,
-                                  do_sample=False, pad_token_id=0)  # fmt: skip
+        returned = model.generate(
+            input_ids=ids, assistant_model=assistant, max_new_tokens=8, do_sample=False, pad_token_id=0
+        )
     _assert_as_one_pass(model, seen, 0, returned[0], torch.ones(PROMPT, dtype=torch.long))
 
 
@@ -157,8 +165,6 @@ def test_a_cache_that_was_there_before_gives_its_keys(family):
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_an_encoder_decoder_generates_with_its_decoder_and_its_cross_attention(family, name, beams):
-    import transformers
-
     made = family(name)
     kind = {"t5": transformers.T5ForConditionalGeneration, "bart": transformers.BartForConditionalGeneration}[name]
     model = kind(made.config).eval()

@@ -118,6 +118,10 @@ class LazyMask:
         """Whether this is nothing but causal, or nothing at all: other implementations then build no dense mask."""
         return isinstance(self.mask(self.key_len), Causal | Everything)
 
+    def causal(self) -> bool:
+        """Whether this is causal and nothing else."""
+        return isinstance(self.mask(self.key_len), Causal)
+
     def live_keys(self) -> int:
         """How many of the keys exist: behind the last query a causal mask leaves only a static cache's empty slots."""
         last = self.query_offset + self.query_len

@@ -63,7 +63,10 @@ def run_original(
 ) -> tuple[Tensor, Any]:
     """The call as the model would have made it without us; output `[batch, query_len, heads, value_dim]`, weights."""
     if isinstance(attention_mask, LazyMask):
-        attention_mask = attention_mask.dense(implementation)
+        dense = attention_mask.dense(implementation)
+        if dense is None and keywords.get("is_causal") is False and query.shape[2] > 1 and attention_mask.causal():
+            keywords = keywords | {"is_causal": True}  # GPT-2 says False because it was handed a mask, ours
+        attention_mask = dense
     return attention_function(module, implementation)(module, query, key, value, attention_mask, **keywords)
 
 

@@ -68,6 +68,8 @@ def self_check(
             eager = forward(crop)
         with opened(session):
             path = forward(crop)
+    if trial.blind:
+        return None
     eps = torch.finfo(eager.dtype).eps
     path_difference, loaded_difference = _relative(path, eager), _relative(loaded, eager)
     return trial.worst | {
@@ -86,6 +88,7 @@ class _Trial:
     def __init__(self) -> None:
         self.worst: dict[str, Any] = {}
         self.passed = True
+        self.blind = False
         self._share = -1.0
 
     def __call__(self, call: InterfaceCall, session: Session, place: Place) -> Tensor:
@@ -94,6 +97,9 @@ class _Trial:
         if heads is None:
             return output
         session.report_layer(place.layer)
+        if weights is None:  # some eager functions of earlier versions hand out none unless asked
+            self.blind = True
+            return output
         inputs = call.read(session, place).inputs(heads, with_value=False)
         measured = sweep(inputs, statistics=()).measurements
         for index, head in enumerate(heads):
