@@ -14,7 +14,7 @@ from heedmap.experiments.describe import Description, describe, describe_model
 @pytest.fixture(scope="module")
 def families() -> ModuleType:
     """The tiny configurations of many families that the tests of capture stand on."""
-    spec = spec_from_file_location("families", Path(__file__).parents[1] / "capture" / "conftest.py")
+    spec = spec_from_file_location("families", Path(__file__).parents[1] / "capture" / "families.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -119,3 +119,9 @@ def test_what_cannot_be_described_is_refused_by_name(described) -> None:
         described("falcon")
     with pytest.raises(ModelError, match=r"\[describe\] expected a model's name"):
         describe("no/such-model-here")
+
+
+def test_a_config_that_makes_no_sense_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "num_attention_heads": 0}')
+    with pytest.raises(ModelError, match=r"\[describe\] expected .* got .*zero"):
+        describe(str(tmp_path))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from heedmap.capture.models import LoadedModel, installed, resolve
-from heedmap.errors import InputError
+from heedmap.errors import InputError, UnsupportedError
 from heedmap.experiments.induction import probe_induction
 
 
@@ -61,6 +61,15 @@ def test_draws_differ_and_are_the_same_again(loaded) -> None:
 def test_more_tokens_than_positions_are_refused_with_what_fits(loaded) -> None:
     with pytest.raises(InputError, match=r"at most 128 tokens.*got 141; take --length 63 or less"):
         probe_induction(loaded, length=70)
+
+
+def test_a_model_that_reads_no_text_is_refused_by_what_it_reads() -> None:
+    from transformers import ViTConfig, ViTModel
+
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = ViTModel(ViTConfig(**small, image_size=16, patch_size=8))
+    with pytest.raises(UnsupportedError, match="ViTModel, which reads pixel_values"):
+        probe_induction(LoadedModel(model, _Vocabulary(), "tiny", None, "memory", []))  # type: ignore[arg-type]
 
 
 def test_smollm2s_known_heads_are_typed_rightly() -> None:

@@ -88,7 +88,7 @@ def _body(model: PreTrainedModel, *, decoding: bool) -> nn.Module:
 def _is_missing(parameter: inspect.Parameter, inputs: dict[str, Tensor]) -> bool:
     """Whether a model's forward must be given something that no tokenizer makes."""
     named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    return named and parameter.default is parameter.empty and parameter.name not in {"self", *inputs}
+    return named and parameter.default is parameter.empty and parameter.name not in {"self", "input_ids", *inputs}
 
 
 def check_known(model: PreTrainedModel, tokens: Tokens) -> None:

@@ -27,8 +27,8 @@ from heedmap.experiments.position_schemes import position_scheme
 WHERE = "describe"
 TOKENS = 8
 _NORMS = {"q_norm", "k_norm", "query_norm", "key_norm", "q_layernorm", "k_layernorm", "qk_norm"}
-_FAILURES = (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, AssertionError,
-             NotImplementedError)  # fmt: skip
+_FAILURES = (OSError, ValueError, ArithmeticError, RuntimeError, LookupError, TypeError, AttributeError, ImportError,
+             AssertionError, NotImplementedError)  # fmt: skip
 
 
 _SMALL = {

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from heedmap.capture.known import Known
 from heedmap.capture.models import LoadedModel
 from heedmap.capture.positions import positions_of
+from heedmap.capture.views import reader_of
 from heedmap.capture.watch import watch
 from heedmap.errors import InputError
 from heedmap.heads.types import Typing, judge
@@ -90,9 +91,9 @@ def probe_induction(loaded: LoadedModel, *, length: int = 64, draws: int = 1, se
 
     Raises:
         InputError: more tokens than the model has positions, or a vocabulary without ordinary tokens.
-        UnsupportedError: a model that cannot be watched.
+        UnsupportedError: a model that cannot be watched, or that reads no text.
     """
-    body = loaded.model.get_encoder() if loaded.model.config.is_encoder_decoder else loaded.model.base_model
+    body = reader_of(loaded.model, {}, decoding=False)
     sequences = _sequences(loaded.model, loaded.tokenizer, length, draws, seed)
     rows: dict[str, list[np.ndarray]] = {name: [] for name in STATISTICS}
     heads: list[tuple[str, int, int]] = []

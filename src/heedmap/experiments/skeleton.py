@@ -22,7 +22,8 @@ from heedmap.experiments.operations import Shape
 
 WHERE = "plan"
 NAME = "heedmap_counted"
-_FAILURES = (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, AssertionError)
+_FAILURES = (OSError, ValueError, ArithmeticError, RuntimeError, LookupError, TypeError, AttributeError, ImportError,
+             AssertionError)  # fmt: skip
 
 
 @dataclass(frozen=True)
