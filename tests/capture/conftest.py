@@ -39,6 +39,8 @@ def family(families: ModuleType) -> Callable[..., PreTrainedModel]:
 
         if families.FAMILIES[name][0] not in dir(transformers):
             pytest.skip(f"no {name} in transformers {transformers.__version__}")
+        if name == "gemma2" and transformers.__version__.startswith("4."):
+            pytest.skip("Gemma 2 drops its softcap under sdpa in transformers 4")
         model = families.build(name, **changes)
         if name not in families.REFUSED and not sites_of(model):
             pytest.skip(f"{name} attends by its own code in transformers {transformers.__version__}")

@@ -77,8 +77,6 @@ def test_greedy_generation_is_one_matrix_a_layer(family, name, cache, side):
 
 @pytest.mark.parametrize("name", ["llama", "gemma2"])
 def test_a_text_alone_has_every_statistic_of_one_pass_and_its_formula(family, name):
-    if name == "gemma2" and OLD:
-        pytest.skip("Gemma 2 drops its softcap under sdpa in transformers 4, and generate() runs what was loaded")
     model, ids = family(name), torch.randint(3, 100, (1, PROMPT))
     with watch(model, "all") as seen:
         returned = model.generate(input_ids=ids, max_new_tokens=7, min_new_tokens=7, do_sample=False, pad_token_id=0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from transformers import masking_utils as hf
 
 from heedmap.attention.masks.base import Mask
@@ -23,6 +24,11 @@ def _even_keys(batch: Any, head: Any, query: Any, key: Any) -> Any:
 def _scalar_only(batch: Any, head: Any, query: Any, key: Any) -> Any:
     return torch.stack([key, query]).min() > 2
 
+
+pytestmark = pytest.mark.skipif(
+    transformers.__version__.startswith("4."),
+    reason="mask functions of transformers 4 are called otherwise; the families test those",
+)
 
 STARTS = torch.tensor([0, 3])
 DOCUMENTS = torch.tensor([[0] * 5 + [1] * 9, [0] * 2 + [1] * 6 + [2] * 6])

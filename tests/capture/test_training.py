@@ -170,7 +170,7 @@ def test_a_trainer_logs_to_tensorboard_and_trains_the_same_weights(llama, tmp_pa
         assert torch.equal(with_, without)
     assert "training_step" not in vars(trainer)
     assert not any("attention" in name for entry in trainer.state.log_history for name in entry)
-    (file,) = (tmp_path / "events").rglob("events.out.tfevents.*")
+    (file,) = tmp_path.rglob("events.out.tfevents.*")
     read = events.EventAccumulator(str(file), size_guidance={events.SCALARS: 0}).Reload()
     tags = [tag for tag in read.Tags()["scalars"] if "attention/" in tag]
     assert len(tags) == 4 * 2 * 4

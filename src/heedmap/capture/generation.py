@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from heedmap.capture.session import Place
 
 _PADDING = -1
-_OTHER_TEXTS = ("encoder", "vision", "audio")
+_OTHER_TEXTS = ("encoder", "vision", "image", "audio")
 
 
 class Generation:

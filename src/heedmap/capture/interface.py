@@ -93,7 +93,7 @@ def attention(
     output: Tensor | None = None
     for session in sessions:
         place = session.place(module, query, key)
-        session.note_rows(place, attention_mask, *call.rows())
+        session.note_rows(place, attention_mask, *call.rows(), key.shape[2])
         if session.compute is not None:
             output = session.compute(call, session, place)
             continue
@@ -173,7 +173,9 @@ class InterfaceCall:
             self.keywords,
             cross=place.cross,
             implementation=self.implementation,
-            real_rows=session.real_rows(*self.rows()),
+            real_rows=session.real_rows(*self.rows())
+            if place.cross
+            else session.given_rows(place, *self.rows(), self.key.shape[2]),
         )
 
     def measure(self, session: Session, place: Place, heads: list[int], *, with_output: bool) -> Tensor | None:

@@ -106,7 +106,7 @@ def read_call(
         keywords: all keywords of the call.
         cross: the keys belong to another text than the queries.
         implementation: the model's own implementation, which decides what an absent mask means.
-        real_rows: for cross-attention, which query rows are no padding.
+        real_rows: which query rows are no padding, where the mask does not say.
 
     Raises:
         UnsupportedError: an argument that changes the formula and is not implemented, by its name.
@@ -121,7 +121,7 @@ def read_call(
     mask: Mask | None = None
     tables: list[Tensor] = []
     query_offset, key_offset = 0 if cross else key_len - query_len, 0
-    valid = real_rows if cross else None
+    valid = real_rows
     if isinstance(attention_mask, LazyMask):
         _check_lengths(module, attention_mask, query_len, key_len)
         key_len = attention_mask.live_keys()

@@ -26,6 +26,8 @@ NAME = "heedmap"
 """Our name in transformers' attention and mask interfaces; names with `flash`, `sdpa` or `/` change what models do."""
 
 _ELSEWHERE = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "context", "vision_hidden_states")
+SEEN_OR_HEARD = ("vision", "image", "audio")
+"""Stacks of layers that read no text."""
 _KEYS = {"key": "query", "keys": "queries"}
 _CACHES = ("cache", "past_key_values", "past_key_value", "layer_past")
 
@@ -114,6 +116,7 @@ class Session:
         self._within: dict[int, int] = {}
         self._elsewhere: dict[int, bool] = {}
         self._cached: dict[int, bool] = {}
+        self._paddings: list[Tensor | None] = []  # 2-D masks of the models at work, the innermost last
 
     def _possible_layers(self) -> set[int]:
         numbers = {site.number for site in self.sites.values()}
@@ -128,7 +131,8 @@ class Session:
         """Watch forward passes begin and end, and attention modules being run."""
         for module in self.model.modules():
             if isinstance(module, PreTrainedModel) or module is self.model:
-                self._hooks.append(module.register_forward_pre_hook(self._begin))
+                names = list(inspect.signature(type(module).forward).parameters)[1:]
+                self._hooks.append(module.register_forward_pre_hook(_Begins(self, names), with_kwargs=True))
                 self._hooks.append(module.register_forward_hook(self._end, always_call=True))
             if id(module) in self.sites:
                 names = list(inspect.signature(type(module).forward).parameters)[1:]
@@ -139,16 +143,21 @@ class Session:
             hook.remove()
         self._hooks.clear()
 
-    def _begin(self, module: nn.Module, args: Any) -> None:
+    def begin(self, padding: Any) -> None:
+        """A model, or one inside it, begins to run with this attention mask."""
         if in_backward():
             return
         if self._depth == 0:
             self._new_pass()
+            self._paddings.clear()
         self._depth += 1
+        self._paddings.append(padding if isinstance(padding, Tensor) and padding.dim() == 2 else None)
 
     def _end(self, module: nn.Module, args: Any, output: Any) -> None:
         if not in_backward():
             self._depth = max(0, self._depth - 1)
+            if self._paddings:
+                self._paddings.pop()
 
     def _new_pass(self) -> None:
         self._forward += 1
@@ -177,10 +186,20 @@ class Session:
         cached = self._cached.get(id(module), False)
         return Place(self.sites[id(module)], part, layer, cross, max(0, self._forward), cached)
 
-    def note_rows(self, place: Place, mask: Any, batch: int, length: int) -> None:
+    def note_rows(self, place: Place, mask: Any, batch: int, length: int, keys: int) -> None:
         """Remember which rows of a text are padding: only its attention to itself is told."""
         if not place.cross:
-            self._rows = (batch, length, mask.real_queries() if isinstance(mask, LazyMask) else None)
+            real = mask.real_queries() if isinstance(mask, LazyMask) else self.given_rows(place, batch, length, keys)
+            self._rows = (batch, length, real)
+
+    def given_rows(self, place: Place, batch: int, length: int, keys: int) -> Tensor | None:
+        """Which rows are no padding where the mask does not say: by the 2-D mask that the innermost model was given,
+        if that is one of these keys and they are a text's."""
+        given = self._paddings[-1] if self._paddings else None
+        if given is None or given.shape != (batch, keys) or place.site.stack.split(".")[0] in SEEN_OR_HEARD:
+            return None
+        rows = given[:, given.shape[1] - length :].to(torch.bool)
+        return None if bool(rows.all()) else rows
 
     def real_rows(self, batch: int, length: int) -> Tensor | None:
         """Which rows of a cross-attention are no padding: those of the same text's attention to itself before it."""
@@ -216,6 +235,18 @@ class Session:
                 expected="every layer asked for to run inside watch",
                 got=f"no attention call of layer {missing[0]}",
             )
+
+
+class _Begins:
+    """The hook that tells a session that a model begins to run."""
+
+    def __init__(self, session: Session, names: list[str]) -> None:
+        self._session = session
+        self._names = names
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = dict(zip(self._names, args, strict=False)) | kwargs
+        self._session.begin(given.get("attention_mask"))
 
 
 class _Runs:
