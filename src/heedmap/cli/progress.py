@@ -57,7 +57,13 @@ class LayerProgress:
     def __call__(self, stage: str, done: int, total: int) -> None:
         (task,) = self._progress.tasks
         task.total = total if stage in STEPS and total > 0 else None  # no number of steps: a bar in motion
-        self._progress.update(task.id, description=self._words.get(stage, stage), completed=done, unit=STEPS.get(stage))
+        self._progress.update(
+            task.id,
+            description=self._words.get(stage, stage),
+            completed=done,
+            unit=STEPS.get(stage),
+            refresh=stage in STEPS and done == total,  # the end is seen, however soon the next stage begins
+        )
 
 
 class _Steps(TextColumn):
