@@ -56,7 +56,7 @@ look: $(INSTALLED)
 	@$(RUN)/heedmap look "The cat sat on the mat because it was tired" --out runs/cat --png runs/cat.png
 
 test: $(INSTALLED)
-	@$(RUN)/pytest
+	@$(RUN)/pytest -n auto --dist worksteal
 
 check: format-check lint types imports
 	@$(MAKE) --no-print-directory test
