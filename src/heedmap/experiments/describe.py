@@ -219,7 +219,7 @@ def describe_model(model: PreTrainedModel, name: str, model_class: str | None = 
 class _Session(Session):
     """A watch that asks nothing of padding, whose numbers a model without weights does not have."""
 
-    def note_rows(self, place: Place, mask: Any, batch: int, length: int) -> None: ...
+    def note_rows(self, place: Place, mask: Any, batch: int, length: int, keys: int) -> None: ...
 
 
 class _Taker:
