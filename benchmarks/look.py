@@ -18,14 +18,15 @@ from pathlib import Path
 import harness
 
 SHARED = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
 import torch
 from heedmap.capture.models import resolve
+from heedmap.machine import peak_memory
 name, file, tokens, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 loaded = resolve(name)
 text = Path(file).read_text(encoding="utf-8")
-loaded_at = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+loaded_at = peak_memory()
 """
 PLAIN = """
 from heedmap.capture.tokens import tokenise
@@ -46,8 +47,8 @@ seconds = {"total": time.perf_counter() - began} | {"parts": run.meta["cost"]["s
 seconds["check"] = run.meta["self_check"]
 """
 REPORT = """
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"seconds": seconds, "peak_bytes": peak * 1024, "after_loading_bytes": loaded_at * 1024}))
+peak = peak_memory()
+print(json.dumps({"seconds": seconds, "peak_bytes": peak, "after_loading_bytes": loaded_at}))
 """
 
 

@@ -17,15 +17,15 @@ from heedmap import AttentionInputs, attend, masks, measure
 from heedmap.measure import kernels_for
 
 MEMORY = """
-import resource, sys, torch
+import sys, torch
+from heedmap.machine import peak_memory
 from heedmap import measure
 n = int(sys.argv[1])
 query, key = torch.randn(1, 1, n, 64), torch.randn(1, 1, n, 64)
 measure(query[:, :, :256], key[:, :, :256])
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before = peak()
+before = peak_memory()
 measure(query, key)
-print(peak() - before)
+print(peak_memory() - before)
 """
 
 

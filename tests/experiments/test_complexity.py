@@ -10,10 +10,10 @@ import torch
 from heedmap.errors import HeedmapError, InputError
 from heedmap.experiments import complexity
 from heedmap.experiments.complexity import Complexity, Settings, methods, run_complexity
-from heedmap.experiments.machine import available_memory, peak_memory, resident_memory, total_memory
 from heedmap.experiments.operations import Shape, eager_bytes, sdpa_bytes, state_bytes, sweep_bytes
 from heedmap.experiments.point import PRODUCT, Order, eager, measure_point
 from heedmap.kernels import native, strips
+from heedmap.machine import available_memory, peak_memory, resident_memory, total_memory
 from heedmap.measure import attend
 
 KERNELS = methods()[2:]

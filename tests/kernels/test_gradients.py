@@ -114,17 +114,17 @@ def test_a_mask_that_asks_for_a_gradient_is_refused() -> None:
 
 
 MEASURE = """
-import resource, sys, torch
+import sys, torch
+from heedmap.machine import peak_memory
 from heedmap import attend, masks
 torch.set_num_threads(1)
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 def step(n):
     tensors = [torch.randn(1, 1, n, 8, requires_grad=True) for _ in range(3)]
     attend(*tensors, mask=masks.causal() & masks.sliding_window(64), statistics="entropy").output.sum().backward()
 step(64)
-before = peak()
+before = peak_memory()
 step(int(sys.argv[1]))
-print(peak() - before)
+print(peak_memory() - before)
 """
 
 

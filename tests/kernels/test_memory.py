@@ -8,17 +8,17 @@ import sys
 import pytest
 
 MEASURE = """
-import resource, sys, torch
+import sys, torch
+from heedmap.machine import peak_memory
 from heedmap.attention import masks
 from heedmap.measure import measure
 torch.set_num_threads(1)
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 n, mask = int(sys.argv[1]), {"window": masks.causal() & masks.sliding_window(64), "causal": masks.causal()}[sys.argv[2]]
 query, key = torch.randn(1, 1, n, 8), torch.randn(1, 1, n, 8)
 measure(query[:, :, :64], key[:, :, :64])
-before = peak()
+before = peak_memory()
 measure(query, key, mask=mask, statistics="default", strip_bytes=2**22)
-print(peak() - before)
+print(peak_memory() - before)
 """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 from importlib.metadata import version
 from typing import Any
 
@@ -13,9 +12,7 @@ from transformers import PreTrainedModel
 from heedmap.capture.models import LoadedModel
 from heedmap.capture.session import Session
 from heedmap.capture.watch import configurations
-
-if sys.platform != "win32":
-    import resource
+from heedmap.machine import peak_memory
 
 
 def implementation(session: Session) -> str:
@@ -44,12 +41,9 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in names}
 
 
-def peak_bytes(model: PreTrainedModel) -> int | None:
+def peak_bytes(model: PreTrainedModel) -> int:
     """The most memory that this process has held so far: on the GPU where the model is there, else in RAM."""
     device = next(model.parameters()).device
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    if sys.platform == "win32":
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return peak_memory()

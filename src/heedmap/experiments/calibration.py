@@ -17,7 +17,7 @@ from heedmap.measure import attend
 
 CALIBRATION_LENGTH = 1024
 _IMPORTS = (
-    "from heedmap.experiments.machine import resident_memory\n"
+    "from heedmap.machine import resident_memory\n"
     "import heedmap.capture.look, heedmap.cli.look, heedmap.cli.report\n"
     "print(resident_memory())\n"
 )

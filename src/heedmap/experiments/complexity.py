@@ -15,9 +15,9 @@ import torch
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.errors import HeedmapError, InputError
 from heedmap.experiments.intervals import PowerLaw, fit_power
-from heedmap.experiments.machine import available_memory, describe_machine
 from heedmap.experiments.operations import Shape, eager_bytes, sdpa_bytes, sweep_bytes
 from heedmap.experiments.point import PRODUCT, Order
+from heedmap.machine import available_memory, describe_machine
 from heedmap.measure import kernels_for
 
 WHERE = "complexity"

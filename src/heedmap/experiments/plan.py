@@ -8,9 +8,9 @@ from typing import Any
 
 from heedmap.capture.positions import positions_of
 from heedmap.experiments.calibration import BaseMemory, Speed, calibrate
-from heedmap.experiments.machine import available_memory, describe_machine
 from heedmap.experiments.operations import Shape, sweep_bytes
 from heedmap.experiments.skeleton import Passed, Skeleton, check_length, config_of
+from heedmap.machine import available_memory, describe_machine
 from heedmap.measure import MAP_SIZE
 
 AROUND = 60 * 10**6

@@ -19,7 +19,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from heedmap.errors import UnsupportedError
-from heedmap.experiments.machine import forget_peak, limit_growth, peak_memory, resident_memory
+from heedmap.machine import forget_peak, limit_growth, peak_memory, resident_memory
 from heedmap.measure import attend
 
 PRODUCT = "product"

@@ -56,6 +56,7 @@ def resident_memory() -> int:
 
 def peak_memory() -> int:
     """The most bytes that this process has held since its start, or since `forget_peak`."""
+    # not ru_maxrss where it can be helped: on Linux a process begins with that of the one that started it
     found = _status("VmHWM")
     if found is not None:
         return found
