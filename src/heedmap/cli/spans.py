@@ -70,7 +70,7 @@ def _subtitle(run: Run, readings: Readings, head: tuple[str, int, int] | None) -
     who = "mean over all heads" if head is None else f"head {head[1]}.{head[2]}"
     what = {"all": "what each token read", "generated": "what each generated token was read from"}
     whose = what.get(readings.which, f"what each token of “{readings.which}” read")
-    return f"{run.meta['model'].get('name')}   ·   {run.tokens.num_rows:,} tokens   ·   {whose}, {who}"
+    return f"{run.meta['model'].get('name')}   ·   {run.tokens_of().num_rows:,} tokens   ·   {whose}, {who}"
 
 
 def _document(readings: Readings, whose: list[str], table: np.ndarray, picture: Path | None) -> dict[str, Any]:
