@@ -79,6 +79,7 @@ def test_plan_is_one_json_document(minilm_folder: Path, capsys: pytest.CaptureFi
         ["complexity", "--methods", "magic"],
         ["complexity", "--shortest", "512", "--longest", "64"],
         ["complexity", "--seconds", "0"],
+        ["complexity", "--memory", "nan"],
         ["plan", "minilm"],
         ["plan", "minilm", "--tokens", "513"],
         ["plan", "no-such-model", "--tokens", "5"],

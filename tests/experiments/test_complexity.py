@@ -145,3 +145,8 @@ def test_the_machine_tells_its_memory() -> None:
 def test_settings_that_mean_nothing_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(InputError):
         Settings(**changes)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_room_too_small_for_any_method_measures_nothing_and_breaks_nothing() -> None:
+    found = run_complexity(Settings(shortest=256, longest=256, memory=2**20, seconds=1, methods=("eager",)))
+    assert [point.bytes for point in found.points] == [None]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from heedmap.errors import InputError, ModelError
+from heedmap.errors import HeedmapError, InputError, ModelError
 from heedmap.experiments.live_bytes import LiveBytes
 from heedmap.experiments.operations import Shape, sweep_bytes
 from heedmap.experiments.plan import powers, run_bytes, run_plan
@@ -121,3 +121,11 @@ def test_a_text_longer_than_the_positions_is_refused_with_both_numbers(minilm_fo
 def test_an_unknown_model_is_one_line() -> None:
     with pytest.raises(ModelError, match="no-such/model"):
         run_plan("no-such/model", 10)
+
+
+@pytest.mark.parametrize("wrong", [{"hidden_size": "x"}, {"num_attention_heads": 0}, {"num_hidden_layers": -1}])
+def test_a_config_with_sizes_that_are_none_is_one_clear_error(tmp_path: Path, wrong: dict[str, object]) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "bert", "vocab_size": 30} | wrong))
+    with pytest.raises(HeedmapError):
+        run_plan(str(path), 16)

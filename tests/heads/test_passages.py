@@ -87,3 +87,8 @@ def test_rows_of_generated_text_are_those_that_produced_it(run, monkeypatch) -> 
     names, table = between(run)
     assert names[-1] == "generated"
     np.testing.assert_allclose(table[-1], readings.by_row.mean(0), atol=1e-6)
+
+
+def test_a_head_that_does_not_read_the_text_of_the_passages_is_refused(run) -> None:
+    with pytest.raises(InputError, match=r"a head that reads the text of the passages, got cross\.1\.0"):
+        read_passages(run).of_head(("cross", 1, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from heedmap.cli import lesson
 from heedmap.cli.picture import DARK, picture_path
+from heedmap.errors import InputError
 
 if TYPE_CHECKING:
     from heedmap.experiments.complexity import Complexity, Point
@@ -61,6 +63,8 @@ def command(
 
     from heedmap.experiments.complexity import Settings, run_complexity
 
+    if memory is not None and not math.isfinite(memory):
+        raise InputError("complexity", expected="--memory in GB", got=str(memory))
     settings = Settings(
         shortest=shortest,
         longest=longest,

@@ -51,6 +51,8 @@ def command(
     opened = open_run(run)
     readings = read_passages(opened, which)
     chosen = None if head is None else find_head(opened, head)
+    if chosen is not None:
+        readings.of_head(chosen)  # refuses, before anything is drawn, a head that reads another text
     whose, table = between(opened)
     if picture is not None:
         from heedmap.figures.passages import passages_figure

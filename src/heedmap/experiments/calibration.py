@@ -35,12 +35,23 @@ class Speed:
 
 
 class BaseMemory:
-    """A process that imports what `heedmap look` imports and tells how much it holds; it works while we go on."""
+    """A process that imports what `heedmap look` imports and tells how much it holds; it works while we go on.
+
+    Used with `with`, which ends the process when something goes wrong meanwhile.
+    """
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _IMPORTS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+
+    def __enter__(self) -> BaseMemory:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process.stdout is not None and not self._process.stdout.closed:  # nobody has asked for its answer
+            self._process.kill()
+            self._process.communicate()
 
     def bytes(self) -> int:
         """Resident bytes after the imports."""

@@ -88,13 +88,13 @@ def run_plan(model: str, tokens: int, batch: int = 1, lengths: Sequence[int] | N
     config, kind, gguf, name = config_of(model)
     positions = positions_of(config)
     check_length(tokens, batch, positions, name)
-    empty = BaseMemory()
-    skeleton = Skeleton(config, kind, name)
-    wanted = sorted({tokens, *(powers(positions, tokens) if lengths is None else lengths)})
-    passes = {n: skeleton.forward(n, batch, sweep_bytes) for n in wanted}
-    plain = {n: skeleton.forward(n, batch, lambda shape: 0) for n in wanted}
-    first = passes[tokens].attended[0].shape
-    base = empty.bytes()
+    with BaseMemory() as empty:
+        skeleton = Skeleton(config, kind, name)
+        wanted = sorted({tokens, *(powers(positions, tokens) if lengths is None else lengths)})
+        passes = {n: skeleton.forward(n, batch, sweep_bytes) for n in wanted}
+        plain = {n: skeleton.forward(n, batch, lambda shape: 0) for n in wanted}
+        first = passes[tokens].attended[0].shape
+        base = empty.bytes()
     speed = calibrate(first, max(first.heads * first.head_dim, 64))
     available = available_memory()
     file_bytes = 0 if gguf is None else gguf.stat().st_size

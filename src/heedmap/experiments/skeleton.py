@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
@@ -23,7 +24,7 @@ from heedmap.experiments.operations import Shape
 WHERE = "plan"
 NAME = "heedmap_counted"
 _FAILURES = (OSError, ValueError, ArithmeticError, RuntimeError, LookupError, TypeError, AttributeError, ImportError,
-             AssertionError)  # fmt: skip
+             AssertionError, StrictDataclassError)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,19 @@ class Readings:
         return _mean(self.mass, 0)
 
     def of_head(self, head: tuple[str, int, int]) -> np.ndarray:
-        """One head's rows, `[rows, names]`."""
+        """One head's rows, `[rows, names]`.
+
+        Raises:
+            InputError: a head that does not read the text of the passages.
+        """
+        if head not in self.heads:
+            part, layer, number = head
+            raise InputError(
+                WHERE,
+                expected="a head that reads the text of the passages",
+                got=f"{part}.{layer}.{number}",
+                do=f"ask for one of {', '.join(dict.fromkeys(key[0] for key in self.heads))}",
+            )
         return self.mass[self.heads.index(head)]
 
 
