@@ -107,9 +107,9 @@ def test_the_menu_opens_moves_and_closes_by_keyboard(open_page: Callable[..., Pa
     button = page.get_by_role("button", name="Save Text")
     button.focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector("[role=menu]")
+    page.until("() => document.activeElement.closest('[role=menu]') !== null")
     page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.textContent") == "Picture (PNG)"
+    page.until("() => document.activeElement.textContent === 'Picture (PNG)'")
     page.keyboard.press("Escape")
     page.wait_for_selector("[role=menu]", state="detached")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Save Text"
