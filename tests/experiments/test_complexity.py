@@ -24,7 +24,7 @@ SWEEP = strips.NAME if native.extension() is None else native.NAME
 @pytest.fixture(scope="module")
 def eager_and_sweep() -> Complexity:
     kept = run_complexity(Settings(1024, 8192, methods=("eager",), fit_from=1024, head_dim=8, seconds=60))
-    swept = run_complexity(Settings(1024, 4096, 2, heads=32, fit_from=1024, seconds=120, methods=(SWEEP,)))
+    swept = run_complexity(Settings(4096, 32768, methods=(SWEEP,), seconds=120))
     return Complexity(
         swept.settings, kept.points + swept.points, kept.exponents + swept.exponents, 1.0, swept.machine, 0
     )
