@@ -108,8 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    given = tuple(arguments)  # parsing takes them out of their list
     try:
         with cli.make_context("heedmap", arguments) as context:
+            context.meta["heedmap.arguments"] = given  # tables state the command that made them
             cli.invoke(context)
     except click.exceptions.Exit as stop:  # --help, --version, or a command's own exit code
         return stop.exit_code

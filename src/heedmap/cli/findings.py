@@ -1,0 +1,58 @@
+"""Findings on the terminal: the table, what it was found on, and the ``--out`` folder of its files."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from heedmap.cli import lesson
+from heedmap.cli.summary import printable
+from heedmap.errors import InputError
+
+if TYPE_CHECKING:
+    from heedmap.heads.findings import Findings
+
+
+def out_folder(out: str | None) -> Path | None:
+    """The ``--out`` folder, checked before any work is done; raises ``InputError``."""
+    if out is None:
+        return None
+    path = Path(out)
+    above = next(place for place in path.absolute().parents if place.exists())
+    taken = path if path.exists() else above
+    if not taken.is_dir() or not os.access(taken, os.W_OK | os.X_OK):
+        raise InputError(
+            "--out",
+            expected="a folder to write tables and pictures to",
+            got=f"{taken}, which {'may not be written to' if taken.is_dir() else 'is a file'}",
+            do="choose another folder",
+        )
+    return path
+
+
+def command_line() -> str:
+    """The command that is running, as it may be typed again."""
+    return shlex.join(["heedmap", *click.get_current_context().meta["heedmap.arguments"]])
+
+
+def page(findings: Findings, *extra: RenderableType) -> Group:
+    """Title, table, `extra` lines, notes, and dim lines with what it was found on."""
+    columns, rows = findings.shown()
+    table = lesson.new_table(*(column.title for column in columns))
+    for shown, column in zip(table.columns, columns, strict=True):
+        shown.justify = "left" if column.kind in ("string", "bool") else "right"
+    for row in rows:
+        table.add_row(*(printable(cell) for cell in row))
+    lines: list[RenderableType] = [Text(""), Text(printable(findings.title), style="bold"), table, *extra]
+    if findings.notes:
+        lines += [Text(""), *(Text(note) for note in findings.notes)]
+    facts = findings.about.entries()
+    width = max(len(name) for name in facts)
+    lines += [Text(""), *(Text(f"{name:<{width}}  {printable(value)}", style="dim") for name, value in facts.items())]
+    return Group(*lines, Text(""))
