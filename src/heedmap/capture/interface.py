@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers.masking_utils import AttentionMaskInterface
 from transformers.modeling_utils import AttentionInterface
 
+from heedmap.capture.facts import facts_of
 from heedmap.capture.formula import Formula
+from heedmap.capture.known import Generated
 from heedmap.capture.lazy_mask import LazyMask, lazy_mask
 from heedmap.capture.original import run_original
 from heedmap.capture.reading import Reading, read_call
@@ -17,6 +19,9 @@ from heedmap.capture.session import NAME, Call, Place, Session, in_backward
 from heedmap.errors import InputError, ModelError
 from heedmap.kernels.hiding import NotFiniteError
 from heedmap.measure import Found, sweep
+
+if TYPE_CHECKING:
+    from heedmap.capture.ablation import Ablation
 
 CHEAP_MASK = 2**26
 """Pairs up to which a layer that is not measured may build its model's own dense mask (64 MB of booleans)."""
@@ -89,11 +94,19 @@ def attention(
     implementation = SESSIONS.implementation(module.config)
     call = InterfaceCall(module, query, key, value, attention_mask, keywords, implementation)
     if in_backward():  # gradient checkpointing runs the forward pass again
-        return call.original(), None
+        output = call.original()
+        for session in sessions:
+            output = output if session.ablation is None else session.ablation.again(output, module)
+        return output, None
     output: Tensor | None = None
+    ablating: list[tuple[Ablation, Place]] = []
     for session in sessions:
         place = session.place(module, query, key)
         session.note_rows(place, attention_mask, *call.rows(), key.shape[2])
+        if session.ablation is not None:
+            ablating.append((session.ablation, place))
+            session.report_layer(place.layer)
+            continue
         if session.compute is not None:
             output = session.compute(call, session, place)
             continue
@@ -116,6 +129,8 @@ def attention(
         output = found if whole else output
     if output is None:
         output = call.original() if call.needs_original() else call.unmeasured()
+    for ablation, place in ablating:
+        output = ablation.without(output, module, place)
     return output, None
 
 
@@ -215,14 +230,14 @@ def measured(
     dropout: float,
     *,
     with_output: bool = False,
-    token_ids: Tensor | None = None,
+    generated: Generated | None = None,
 ) -> Found:
     """Sweep these heads of a reading and report them to a watch; with all heads, also the output."""
-    known = session.known(place, token_ids) if callable(session.known) else session.known
-    every = reading.inputs(with_value=with_output, known=known)
+    known = facts_of(session.model, session.known, place, generated)
+    every = reading.inputs(with_value=with_output or session.keeps_value, known=known)
     asked = every if with_output else reading.inputs(heads, with_value=session.needs_value, known=known)
     try:
-        found = sweep(asked, session.statistics)
+        found = sweep(asked, session.statistics, partly=True)
     except NotFiniteError as error:
         item, head, row = error.place
         raise InputError(
@@ -231,6 +246,7 @@ def measured(
             got=f"NaN or infinity in {place.part} layer {place.layer}, head {heads[head]}, at row {row} of text {item}",
             do="the model computes it: its weights may be damaged, or its dtype too narrow for them",
         ) from error
+    session.note_told(asked)
     session.report(
         Call(
             module=place.site.name,
@@ -241,7 +257,7 @@ def measured(
             inputs=every if session.keep_inputs else None,
             heads=heads,
             forward=place.forward,
-            token_ids=token_ids,
+            token_ids=None if generated is None else generated.token_ids,
         )
     )
     return found

@@ -9,6 +9,7 @@ from torch import Tensor
 from heedmap.capture.generation import Generation
 from heedmap.capture.interface import measured
 from heedmap.capture.joining import Kept
+from heedmap.capture.known import Generated
 from heedmap.capture.reading import Reading
 from heedmap.capture.session import Session
 
@@ -21,7 +22,7 @@ class Joiner:
 
     def begin(self, inputs: int) -> None:
         """A `generate()` from so many inputs begins."""
-        self._session.generation = Generation(inputs, self._session.needs_value)
+        self._session.generation = Generation(inputs, self._session.keeps_value)
 
     def told(self, ids: Tensor) -> None:
         """It is about to read these tokens."""
@@ -38,7 +39,7 @@ class Joiner:
         """It is over, whatever happened."""
         self._session.generation = None
 
-    def _measure(self, kept: Kept, reading: Reading, ids: Tensor) -> None:
+    def _measure(self, kept: Kept, reading: Reading, generated: Generated) -> None:
         heads = self._session.selection.of_layer(kept.place.layer, reading.query.shape[1])
         assert heads is not None
-        measured(self._session, kept.place, reading, heads, kept.dropout, token_ids=ids)
+        measured(self._session, kept.place, reading, heads, kept.dropout, generated=generated)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,20 +14,21 @@ from transformers import PreTrainedModel
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.formula import Formula
 from heedmap.capture.generation import Generation
-from heedmap.capture.known import Known
-from heedmap.capture.layers import Numbers, Site, sites_of
+from heedmap.capture.known import Generated, Known
+from heedmap.capture.layers import SEEN_OR_HEARD, Numbers, Site, sites_of
 from heedmap.capture.lazy_mask import LazyMask
 from heedmap.capture.selection import Selection
-from heedmap.errors import InputError, UnsupportedError
+from heedmap.errors import HeedmapError, InputError, UnsupportedError
 from heedmap.measurements import Measurements
-from heedmap.statistics.catalogue import needs_value
+from heedmap.statistics.catalogue import lacking, needs_value
+
+if TYPE_CHECKING:
+    from heedmap.capture.ablation import Ablation
 
 NAME = "heedmap"
 """Our name in transformers' attention and mask interfaces; names with `flash`, `sdpa` or `/` change what models do."""
 
 _ELSEWHERE = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "context", "vision_hidden_states")
-SEEN_OR_HEARD = ("vision", "image", "audio")
-"""Stacks of layers that read no text."""
 _KEYS = {"key": "query", "keys": "queries"}
 _CACHES = ("cache", "past_key_values", "past_key_value", "layer_past")
 
@@ -72,6 +73,10 @@ class Place:
     cached: bool
 
 
+Teller = Callable[[Place, Generated | None], Known | None]
+"""Tells what is known of the keys of one place."""
+
+
 class Session:
     """The state of one `watch`; `heedmap.capture.interface` reports every attention call to it."""
 
@@ -83,7 +88,7 @@ class Session:
         keep_inputs: bool,
         sink: Callable[[Call], None],
         compute: Callable[[Any, Session, Place], Tensor] | None = None,
-        known: Known | Callable[[Place, Tensor | None], Known | None] | None = None,
+        known: Known | Teller | None = None,
     ) -> None:
         self.model = model
         self.selection = selection
@@ -97,12 +102,16 @@ class Session:
         """The `generate()` that is running, where its passes are joined."""
         self.spoiled: Callable[[Place, InputError], None] | None = None
         """Told of a call that cannot be measured (NaN, infinity) where the model can go on without; None raises."""
+        self.ablation: Ablation | None = None
+        """Heads whose output is zeroed; such a session measures nothing."""
         self.needs_value = needs_value(self.statistics)
+        self.keeps_value = keep_inputs or self.needs_value
         self._sink = sink
         self.sites = sites_of(model)
         if not self.sites:
             raise unwatchable(model, "has no attention that goes through transformers' interface")
         selection.check(self._possible_layers())
+        self._told: dict[str, HeedmapError | None] = {}  # statistics by name, and why no call so far could tell them
         self.calls = 0
         self.pairs = 0
         """Weights of all heads of all calls: what a model that returns them would hold at once."""
@@ -216,8 +225,23 @@ class Session:
         """Note that a layer ran."""
         self.layers_seen.add(layer)
 
+    def note_told(self, inputs: AttentionInputs) -> None:
+        """Remember which statistics asked for by name a call could tell; the others it leaves out.
+
+        Raises:
+            InputError: one that no call will tell, since nothing is known of the tokens and nothing is generated.
+        """
+        names = (self.statistics,) if isinstance(self.statistics, str) else self.statistics
+        for name in names:
+            lack = lacking(name, inputs)
+            if lack is None or name not in self._told:
+                self._told[name] = lack
+            if isinstance(lack, InputError) and self.known is None and self.generation is None:
+                raise lack
+
     def check_seen(self) -> None:
-        """Raise where no attention call, or none of a layer that was asked for, reached us."""
+        """Raise where no attention call, or none of a layer that was asked for, reached us, or none could tell a
+        statistic that was asked for by name."""
         if self.calls == 0:
             if self._forward < 0:
                 raise UnsupportedError(
@@ -235,6 +259,9 @@ class Session:
                 expected="every layer asked for to run inside watch",
                 got=f"no attention call of layer {missing[0]}",
             )
+        untold = next((lack for lack in self._told.values() if lack is not None), None)
+        if untold is not None:
+            raise untold
 
 
 class _Begins:

@@ -9,6 +9,7 @@ import torch
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.freed import give_back
+from heedmap.capture.layers import decodes
 from heedmap.capture.session import Call
 from heedmap.runs.writer import RunWriter
 
@@ -50,17 +51,17 @@ class Taker:
         self._tell("forward", self._done, max(self._done, self._total))
 
 
-def decodes(part: str) -> bool:
-    """Whether a part of an encoder–decoder reads the text that is decoded."""
-    return "decoder" in part.split(".") or "cross" in part.split(".")
-
-
 def _arrays(inputs: AttentionInputs) -> dict[str, Any]:
     query, key = (tensor[0].detach().cpu().contiguous() for tensor in (inputs.query, inputs.key))
+    arrays: dict[str, Any] = {}
+    if inputs.value is not None:
+        precise = torch.promote_types(inputs.value.dtype, torch.float32)
+        norms = torch.linalg.vector_norm(inputs.value[0].detach(), dim=-1, dtype=precise)
+        arrays["value_norm"] = norms.float().cpu().numpy()
     if query.dtype == torch.bfloat16:
         bits = [tensor.view(torch.int16).numpy().view(np.uint16) for tensor in (query, key)]
-        return {"query": bits[0], "key": bits[1], "dtype": "bf16"}
-    return {"query": query.numpy(), "key": key.numpy()}
+        return arrays | {"query": bits[0], "key": bits[1], "dtype": "bf16"}
+    return arrays | {"query": query.numpy(), "key": key.numpy()}
 
 
 def _sizes(mask: dict[str, Any]) -> list[int]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heedmap.errors import RunError
+from heedmap.errors import RunError, UnsupportedError
+from heedmap.runs import formula
 from heedmap.runs.entries import check_entries
 from heedmap.runs.folder import PARTIAL, replaced_path
 from heedmap.runs.manifest import LayerInfo, file_sizes, load
@@ -158,6 +159,8 @@ def _check_tensors(info: LayerInfo, tensors: dict[str, dict[str, Tensor]]) -> No
         _expect(have, info, "key", (info.key_heads, info.key_len, info.head_dim), None)
         _expect(have, info, "row_max", (heads, info.query_len), "F32")
         _expect(have, info, "row_sum", (heads, info.query_len), "F32")
+        if tensor_name(info.part, info.layer, "value_norm") in have:
+            _expect(have, info, "value_norm", (info.key_heads, info.key_len), "F32")
     prefix = tensor_name(info.part, info.layer, "")
     for name, tensor in tensors.get(MAPS, {}).items():
         if not name.startswith(prefix):
@@ -175,3 +178,17 @@ def _expect(have: dict[str, Tensor], info: LayerInfo, what: str, shape: tuple[in
     tensor = have[name]
     if tensor.array.shape != shape or (tensor.kind != kind if kind else tensor.kind == "I32"):
         raise MalformedError(f"{name} {list(shape)} in {INPUTS}", f"{tensor.kind} {list(tensor.array.shape)}")
+
+
+def check_known(info: LayerInfo, where: str) -> None:
+    """Raise UnsupportedError where the run does not describe the whole formula."""
+    why = formula.why_opaque(info.mask)
+    if why is None and info.unknown_terms:
+        why = f"the formula has {', '.join(info.unknown_terms)}, which this heedmap does not know"
+    if why is not None:
+        raise UnsupportedError(
+            where,
+            expected=f"a formula that the run describes, for {info.part} layer {info.layer}",
+            got=why,
+            do="the pooled map and the tables are exact all the same",
+        )

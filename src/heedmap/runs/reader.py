@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from heedmap.errors import InputError, RunError, UnsupportedError
+from heedmap.errors import InputError, RunError
 from heedmap.runs import formula
-from heedmap.runs.checks import check_folder, damaged
+from heedmap.runs.checks import check_folder, check_known, damaged
 from heedmap.runs.manifest import LayerInfo
 from heedmap.runs.schema import (
     COORDINATES,
@@ -28,7 +28,7 @@ from heedmap.runs.schema import (
     table_file,
     tensor_name,
 )
-from heedmap.runs.selection import Positions, rows_of
+from heedmap.runs.selection import Positions, ranges_of, rows_of
 from heedmap.runs.tensors_file import Tensor
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Run:
         if layer not in have:
             raise InputError(
                 "run.layer",
-                expected=f"a layer that was looked at: {_ranges(sorted(have))}",
+                expected=f"a layer that was looked at: {ranges_of(sorted(have))}",
                 got=repr(layer),
                 do="layers are counted from 0 as the model counts them; some have no attention",
             )
@@ -165,7 +165,7 @@ class Run:
         if head not in info.heads:
             raise InputError(
                 "run.layer",
-                expected=f"a head of layer {layer} that was looked at: {_ranges(info.heads)}",
+                expected=f"a head of layer {layer} that was looked at: {ranges_of(info.heads)}",
                 got=repr(head),
             )
         return info, info.heads.index(head)
@@ -307,6 +307,17 @@ class Run:
         """q·k alone, of hidden pairs too; needs no mask that can be described. Otherwise as `weights`."""
         return self._window(layer, head, queries, keys, part, "raw_scores")
 
+    def value_norms(self, layer: int, head: int, keys: Positions = None, *, part: str | None = None) -> Array | None:
+        """‖v‖ of each key of one head, float32 `[keys]`: weight times it is the length of what a query reads there.
+
+        None where the run does not hold it, as runs written by earlier versions. Otherwise as `weights`.
+        """
+        info, _ = self._head(layer, head, part)
+        self._inputs(info, "run.value_norms")
+        norms = self._tensors[INPUTS].get(tensor_name(info.part, info.layer, "value_norm"))
+        rows = rows_of(keys, info.key_offset, info.key_len, where="run.value_norms", name="keys")
+        return None if norms is None else np.array(norms.array[head // (info.query_heads // info.key_heads), rows])
+
     def show(self, *others: Run, height: int = 760) -> Any:
         """Show the run in a notebook: a widget, to be returned from a cell (`pip install 'heedmap[notebook]'`).
 
@@ -326,7 +337,7 @@ class Run:
         info, index = self._head(layer, head, part)
         inputs = self._inputs(info, where)
         if wanted != "raw_scores":
-            _check_known(info, where)
+            check_known(info, where)
         rows = rows_of(queries, info.query_offset, info.query_len, where=where, name="queries")
         columns = rows_of(keys, info.key_offset, info.key_len, where=where, name="keys")
         key = inputs["key"].numbers((head // (info.query_heads // info.key_heads), columns)).astype(np.float64)
@@ -368,28 +379,3 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns
-
-
-def _check_known(info: LayerInfo, where: str) -> None:
-    """Raise UnsupportedError where the run does not describe the whole formula."""
-    why = formula.why_opaque(info.mask)
-    if why is None and info.unknown_terms:
-        why = f"the formula has {', '.join(info.unknown_terms)}, which this heedmap does not know"
-    if why is not None:
-        raise UnsupportedError(
-            where,
-            expected=f"a formula that the run describes, for {info.part} layer {info.layer}",
-            got=why,
-            do="the pooled map and the tables are exact all the same",
-        )
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """`0-5, 8`: ascending numbers in short."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ", ".join(f"{start}" if start == stop else f"{start}-{stop}" for start, stop in spans)

@@ -59,3 +59,14 @@ def _from_slice(positions: slice, offset: int, length: int, where: str, name: st
         return slice(start - offset, max(start, chosen.stop) - offset)
     rows = np.array(chosen, dtype=np.int64) - offset
     return rows[rows >= 0]
+
+
+def ranges_of(numbers: Sequence[int]) -> str:
+    """`0-5, 8`: ascending numbers in short."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(f"{start}" if start == stop else f"{start}-{stop}" for start, stop in spans)

@@ -144,6 +144,7 @@ class RunWriter:
         key: Array | None = None,
         *,
         dtype: str | None = None,
+        value_norm: Array | None = None,
     ) -> None:
         """Store one layer's statistics, maps and inputs.
 
@@ -153,6 +154,7 @@ class RunWriter:
             query: `[heads, query_len, head_dim]`, of the layer's `heads` or of all its query heads.
             key: `[key_heads, key_len, head_dim]`.
             dtype: "bf16" where query and key hold the bits of bfloat16 numbers as uint16.
+            value_norm: `[key_heads, key_len]`, the Euclidean length of each value; kept with query and key.
         """
         with self._writing("layer") as folder:
             if (query is None) != (key is None):
@@ -166,6 +168,8 @@ class RunWriter:
             if keep and query is not None and key is not None:
                 query = _checked(info, query, key)
                 self._write_inputs(folder, info, columns, query, key, dtype)
+                if value_norm is not None:
+                    self._write_value_norm(folder, info, value_norm)
             self._write_tables(folder, info, columns)
             maps = columns.maps()
             for kind, values in maps.items():
@@ -203,6 +207,13 @@ class RunWriter:
         row_max, row_sum = columns.softmax()
         file.write(tensor_name(info.part, info.layer, "row_max"), row_max)
         file.write(tensor_name(info.part, info.layer, "row_sum"), row_sum)
+
+    def _write_value_norm(self, folder: Path, info: LayerInfo, value_norm: Array) -> None:
+        wanted = (info.key_heads, info.key_len)
+        if value_norm.shape != wanted:
+            raise MalformedError(f"value_norm [key_heads, key_len] = {list(wanted)}", f"{list(value_norm.shape)}")
+        name = tensor_name(info.part, info.layer, "value_norm")
+        self._tensor_file(folder, INPUTS).write(name, value_norm.astype(np.float32, copy=False))
 
     def _table(self, folder: Path, table: str) -> TableWriter:
         if table not in self._tables:

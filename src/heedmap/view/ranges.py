@@ -76,7 +76,7 @@ def _tensors(run: Run, name: str, found: Ranges) -> None:
         header = json.loads(file.read(length))
     found.frame.append(Span(name, 0, 8 + length))
     for info in run.layers:
-        kinds = ("mean", "max") if name == MAPS else ("query", "key", "row_max", "row_sum")
+        kinds = ("mean", "max") if name == MAPS else ("query", "key", "row_max", "row_sum", "value_norm")
         for kind in kinds:
             entry = header.get(tensor_name(info.part, info.layer, kind))
             if entry is None:
@@ -84,7 +84,7 @@ def _tensors(run: Run, name: str, found: Ranges) -> None:
             count = entry["shape"][0]
             share = math.prod(entry["shape"][1:]) * int(TENSOR_TYPES[entry["dtype"]][-1])
             for index, head in enumerate(info.heads):
-                at = head // (info.query_heads // info.key_heads) if kind == "key" else index
+                at = head // (info.query_heads // info.key_heads) if kind in ("key", "value_norm") else index
                 start = 8 + length + entry["data_offsets"][0] + (0 if count == 1 else at) * share
                 spans = found.maps if name == MAPS else found.inputs
                 spans[info.part, info.layer, head].append(Span(name, start, start + share))
