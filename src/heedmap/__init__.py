@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _HOMES: dict[str, tuple[str, str | None]] = {
     "look": ("heedmap.capture.look", "look"),
     "watch": ("heedmap.capture.watch", "watch"),
+    "ablate": ("heedmap.capture.ablation", "ablate"),
     "Known": ("heedmap.capture.known", "Known"),
     "measure": ("heedmap.measure", "measure"),
     "attend": ("heedmap.measure", "attend"),
@@ -47,6 +48,7 @@ __all__ = [
     "MultiHeadSelfAttention",
     "Run",
     "SelfAttention",
+    "ablate",
     "attend",
     "look",
     "masks",
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from heedmap.attention.inputs import AttentionInputs
     from heedmap.attention.modules import MultiHeadSelfAttention, SelfAttention
     from heedmap.attention.reference import scaled_dot_product_attention
+    from heedmap.capture.ablation import ablate
     from heedmap.capture.callback import AttentionCallback
     from heedmap.capture.gauge import Gauge
     from heedmap.capture.known import Known
