@@ -49,5 +49,5 @@ def test_a_compiled_part_that_does_not_load_is_told_with_its_error(
 def test_the_report_for_people_has_a_line_for_each_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    for part in ("versions", "kernel native", "kernel strips", "threads", "model minilm"):
+    for part in ("versions", "kernel native", "kernel strips", "threads", "model minilm", "cache"):
         assert sum(line[2:].startswith(part) for line in lines) == 1

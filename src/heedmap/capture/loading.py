@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
+from heedmap.capture import converted
 from heedmap.capture.quiet import quiet
 from heedmap.errors import ModelError
 
@@ -58,9 +60,7 @@ def load_folder(folder: Path, name: str, tokenizer: Any, dtype: torch.dtype | st
 
 
 def load_gguf(path: Path, name: str, tokenizer: Any, dtype: torch.dtype | str | None) -> Loaded:
-    """Load a GGUF file; its quantised weights become ``dtype``, float32 where None."""
-    import transformers
-
+    """Load a GGUF file; its quantised weights become ``dtype`` (None: float32), and are kept so for the next time."""
     missing = [package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None]
     if missing:
         raise ModelError(
@@ -69,6 +69,28 @@ def load_gguf(path: Path, name: str, tokenizer: Any, dtype: torch.dtype | str | 
             got=f"no {' and no '.join(missing)}",
             do='pip install "heedmap[gguf]"',
         )
+    copy = attempt(name, path.name, lambda: converted.copy_of(path, dtype if dtype is not None else torch.float32))
+    if converted.is_whole(copy):
+        try:
+            return _from_copy(copy, path, name, tokenizer)
+        except ModelError:  # damaged since; the file it was made from still tells all
+            shutil.rmtree(copy, ignore_errors=True)
+    loaded = _convert(path, name, tokenizer, dtype)
+    if tokenizer is None and not loaded.initialised:
+        converted.keep(loaded.model, loaded.tokenizer, copy)
+    return loaded
+
+
+def _from_copy(copy: Path, path: Path, name: str, tokenizer: Any) -> Loaded:
+    loaded = load_folder(copy, name, tokenizer, None)
+    loaded.model.config._name_or_path = os.fspath(path.parent)  # where it comes from, as when it is read from there
+    loaded.model.name_or_path = os.fspath(path.parent)
+    return loaded
+
+
+def _convert(path: Path, name: str, tokenizer: Any, dtype: torch.dtype | str | None) -> Loaded:
+    import transformers
+
     here = {"gguf_file": path.name, "trust_remote_code": False}
     config = attempt(name, path.name, lambda: transformers.AutoConfig.from_pretrained(path.parent, **here))
     found = tokenizer if tokenizer is not None else load_tokenizer(path, name)

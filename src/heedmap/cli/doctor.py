@@ -37,7 +37,7 @@ def command(as_json: bool) -> None:
     heedmap doctor
     heedmap doctor --json
     """
-    findings = [_versions(), *_kernels(), _threads(), *_models()]
+    findings = [_versions(), *_kernels(), _threads(), *_models(), _cache()]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
         return
@@ -92,3 +92,11 @@ def _models() -> list[Finding]:
         else Finding(f"model {name}", f"not installed: {model.title}", well=False, do=model.install)
         for name, model in PACKAGED.items()
     ]
+
+
+def _cache() -> Finding:
+    from heedmap.capture.converted import cache_folder
+
+    folder = cache_folder()
+    files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    return Finding("cache", f"{folder}, {sum(files) / 1e6:,.0f} MB: converted GGUF models; may be deleted at any time")
