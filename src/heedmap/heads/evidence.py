@@ -183,13 +183,14 @@ def _copies(run: Run, after: int) -> np.ndarray:
 
 def _is_causal(info: LayerInfo) -> bool:
     """Whether no row looks ahead, by the mask's description."""
-    return _hides_ahead(info.mask)
+    return hides_ahead(info.mask)
 
 
-def _hides_ahead(mask: Mapping[str, Any]) -> bool:
+def hides_ahead(mask: Mapping[str, Any]) -> bool:
+    """Whether a mask's description says that no row looks ahead."""
     kind, parts = mask["kind"], mask.get("of", ())
     if kind == "causal":
         return True
     if kind == "sliding_window":
         return not mask.get("both_sides", False)
-    return any(map(_hides_ahead, parts)) if kind == "and" else bool(parts) and all(map(_hides_ahead, parts))
+    return any(map(hides_ahead, parts)) if kind == "and" else bool(parts) and all(map(hides_ahead, parts))
