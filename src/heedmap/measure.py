@@ -187,9 +187,13 @@ def sweep(
     strip_bytes: int = STRIP_BYTES,
     map_size: int = MAP_SIZE,
     top: int = TOP,
+    partly: bool = False,
 ) -> Found:
-    """`measure` and `attend` for inputs that are already checked; no gradients."""
-    return _prepared(inputs, statistics, kernel, rows, strip_bytes, map_size, top).run()
+    """`measure` and `attend` for inputs that are already checked; no gradients.
+
+    With `partly`, statistics that these inputs cannot tell are left out, asked for by name or not.
+    """
+    return _prepared(inputs, statistics, kernel, rows, strip_bytes, map_size, top, partly=partly).run()
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,13 +217,15 @@ def _prepared(
     strip_bytes: int,
     map_size: int,
     top: int,
+    *,
+    partly: bool = False,
 ) -> _Prepared:
     start, stop = (0, inputs.query_len) if rows is None else _rows(rows)
     if not 0 <= start < stop <= inputs.query_len:
         raise InputError("measure", expected=f"rows within 0 to {inputs.query_len}", got=f"{rows}")
     for name, number in (("strip_bytes", strip_bytes), ("map_size", map_size), ("top", top)):
         whole("measure", name, number, least=1)
-    chosen, ratios = choose(statistics, inputs)
+    chosen, ratios = choose(statistics, inputs, partly=partly)
     task = Task(inputs, chosen, Grid.of(inputs, map_size, top), (start, stop), strip_bytes, with_output=rows is None)
     return _Prepared(task, _kernel(kernel, inputs, chosen), ratios)
 

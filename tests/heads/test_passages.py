@@ -36,7 +36,7 @@ def test_rows_of_a_passage_are_those_of_its_tokens(run) -> None:
     readings = read_passages(run, "q")
     assert readings.labels == ["Which", "is", "old", "?"]
     assert readings.positions.tolist() == [9, 10, 11, 12]
-    names, table = between(run)
+    names, _, table = between(run)
     assert names == ["a", "b", "q", "rest"]
     np.testing.assert_allclose(table[2], readings.by_row.mean(0), atol=1e-6)
 
@@ -84,7 +84,7 @@ def test_rows_of_generated_text_are_those_that_produced_it(run, monkeypatch) -> 
     assert readings.which == "generated"
     assert readings.positions.tolist() == [9, 10, 11, 12], "token 10 was produced by row 9"
     assert readings.labels == ["is", "old", "?", "[SEP]"]
-    names, table = between(run)
+    names, _, table = between(run)
     assert names[-1] == "generated"
     np.testing.assert_allclose(table[-1], readings.by_row.mean(0), atol=1e-6)
 

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from heedmap.capture.joining import Kept, Pass, Texts, refusal
+from heedmap.capture.known import Generated
+from heedmap.capture.layers import SEEN_OR_HEARD
 from heedmap.capture.lazy_mask import LazyMask
 from heedmap.capture.reading import Reading
 from heedmap.capture.text_rows import NOWHERE, Array, TextRows
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from heedmap.capture.session import Place
 
 _PADDING = -1
-_OTHER_TEXTS = ("encoder", "vision", "image", "audio")
+_OTHER_TEXTS = ("encoder", *SEEN_OR_HEARD)
 
 
 class Generation:
@@ -122,13 +124,13 @@ class Generation:
 
     # --- when it is done ---------------------------------------------------------------------------------------
 
-    def join(self, sequences: Tensor, lengths: list[int], measure: Callable[[Kept, Reading, Tensor], None]) -> None:
+    def join(self, sequences: Tensor, lengths: list[int], measure: Callable[[Kept, Reading, Generated], None]) -> None:
         """Hand every layer to `measure` as one reading of the returned texts, and forget it.
 
         Args:
             sequences: the texts that `generate()` returned, `[texts, tokens]`.
             lengths: how many tokens of each are the text's own; the last of them has read nothing yet.
-            measure: takes the layer, the reading, and the token ids of the texts.
+            measure: takes the layer, the reading, and the texts.
         """
         if not self._passes or self._texts is None:
             return
@@ -150,11 +152,12 @@ class Generation:
             items=[int(row[0]) // self._passes[0].rows for row in index],
             passes=self._passes,
         )
+        generated = Generated(ids, self._owners_of(len(ids)), self._origin)
         for place in list(self._kept):
             kept = self._kept.pop(place)
             if kept.rows != self._rows.count:
                 raise refusal(f"passes without {place[0]} {place[1]}", "every layer once in every pass")
-            measure(kept, kept.joined(texts), ids)
+            measure(kept, kept.joined(texts), generated)
 
     def _index(self, ids: Array, lengths: list[int]) -> Array:
         start = self._passes[0].offset - self._origin

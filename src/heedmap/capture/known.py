@@ -15,17 +15,37 @@ from heedmap.runs.kinds import kinds_of
 
 
 @dataclass(frozen=True)
+class Generated:
+    """The texts that a `generate()` returned, as the keys of its layers.
+
+    Attributes:
+        token_ids: int64 `[texts, tokens]`.
+        owners: which of the inputs each text goes on from.
+        origin: text position of the first of `token_ids`; not 0 where a cache held keys before.
+    """
+
+    token_ids: Tensor
+    owners: list[int]
+    origin: int = 0
+
+
+@dataclass(frozen=True)
 class Known:
     """Facts about tokens by text position, which statistics of copies, spans and classes ask for.
+
+    They are facts about the text that the model reads; of an encoder–decoder about that of its encoder, which
+    cross-attention reads too, and those of the decoder's text are `target`.
 
     Attributes:
         token_ids: integers `[batch or 1, tokens]`, or None.
         spans, classes: named sets of tokens, bool `[batch or 1, tokens]` each.
+        target: what is known of the text that a decoder beside an encoder reads.
     """
 
     token_ids: Tensor | None = None
     spans: Mapping[str, Tensor] = field(default_factory=dict)
     classes: Mapping[str, Tensor] = field(default_factory=dict)
+    target: Known | None = None
 
     @classmethod
     def of_tokens(cls, tokens: Tokens, spans: Mapping[str, list[bool]] | None = None) -> Known:
@@ -38,17 +58,40 @@ class Known:
             {name: torch.tensor([marks]) for name, marks in classes.items()},
         )
 
-    def of_keys(self, batch: int, key_offset: int, key_len: int) -> dict[str, Any]:
+    def of_texts(self, generated: Generated, *, cross: bool) -> Known:
+        """What is known of the keys of the texts that a `generate()` returned, each of them a row.
+
+        Sets of the inputs' tokens are those of every text that goes on from the input. Token ids are those of the
+        returned texts, but in cross-attention, whose keys stay the inputs'.
+
+        Raises:
+            InputError: facts about another number of texts than there were inputs.
+        """
+        own = self.token_ids
+        if not cross:
+            ids, before = generated.token_ids, generated.origin
+            earlier = (-1 - torch.arange(before))[None].expand(len(ids), -1)
+            if own is not None and own.shape[1] >= before:
+                earlier = _of_owners(own, generated.owners)[:, :before].to(ids).expand(len(ids), -1)
+            own = torch.cat([earlier, ids], dim=1)
+        return Known(
+            own,
+            {name: _of_owners(table, generated.owners) for name, table in self.spans.items()},
+            {name: _of_owners(table, generated.owners) for name, table in self.classes.items()},
+        )
+
+    def of_keys(self, batch: int, key_offset: int, key_len: int, *, cross: bool = False) -> dict[str, Any]:
         """The facts of one call's keys, as `AttentionInputs` takes them.
 
-        Keys beyond the text (tokens that were generated since) belong to no set and are no copies of one another.
+        Keys beyond the text (tokens that were generated since) belong to no set and are no copies of one another. In
+        cross-attention keys are no copies of queries, which are another text's: there are no token ids.
 
         Raises:
             InputError: facts about another number of texts than the call has.
         """
         unknown = -1 - torch.arange(key_offset, key_offset + key_len)
         facts: dict[str, Any] = {}
-        if self.token_ids is not None:
+        if self.token_ids is not None and not cross:
             facts["token_ids"] = _window(self.token_ids, batch, key_offset, unknown)
         for what, sets in (("spans", self.spans), ("classes", self.classes)):
             nowhere = torch.zeros(key_len, dtype=torch.bool)
@@ -56,12 +99,24 @@ class Known:
         return facts
 
 
+def _of_owners(table: Tensor, owners: list[int]) -> Tensor:
+    """The row of each text's input, or the only row there is."""
+    if table.shape[0] == 1:
+        return table
+    _check_texts(table, max(owners) + 1)
+    return table[owners]
+
+
+def _check_texts(table: Tensor, texts: int) -> None:
+    if table.shape[0] not in (1, texts):
+        raise InputError(
+            "watch", expected=f"token_ids, spans and classes of {texts} texts", got=f"those of {table.shape[0]}"
+        )
+
+
 def _window(table: Tensor, batch: int, start: int, beyond: Tensor) -> Tensor:
     """Columns `[start, start + len(beyond))` of a table, with `beyond` where it has none; `[batch, keys]`."""
-    if table.shape[0] not in (1, batch):
-        raise InputError(
-            "watch", expected=f"token_ids, spans and classes of {batch} texts", got=f"those of {table.shape[0]}"
-        )
+    _check_texts(table, batch)
     inside = table[:, start : start + len(beyond)].to(beyond.dtype)
     rest = beyond.to(inside.device)[None, inside.shape[1] :].expand(inside.shape[0], -1)
     return torch.cat([inside, rest], dim=1).expand(batch, -1)

@@ -13,6 +13,8 @@ from transformers import PreTrainedModel
 
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 """The name under which a modeling file of transformers knows the attention interface."""
+SEEN_OR_HEARD = ("vision", "image", "audio")
+"""Stacks of layers that read no text."""
 
 
 def uses_interface(kind: type) -> bool:
@@ -85,6 +87,11 @@ def _labels(prefixes: list[str]) -> dict[str, str]:
 def _short(name: str) -> str:
     name = re.sub(r"_(model|tower|transformer)\b", "", name)
     return re.sub(r"[^A-Za-z0-9_.\-]", "_", name) or "self"
+
+
+def decodes(part: str) -> bool:
+    """Whether the queries of a part of an encoder–decoder are those of the text that is decoded."""
+    return "decoder" in part.split(".") or "cross" in part.split(".")
 
 
 class Numbers:

@@ -53,7 +53,7 @@ class Reading:
     ) -> AttentionInputs:
         """The call as attention inputs; with `heads`, of those query heads only, each with its own key head.
 
-        `known` are facts about the tokens of the text, which are not those of another text's keys.
+        `known` are facts about the tokens that the keys stand for.
         """
         query, key, sinks, tables = self.query, self.key, self.sinks, self.tables
         value: Tensor | None = self.value if with_value else None
@@ -68,7 +68,9 @@ class Reading:
         for table in tables:
             part = _table_mask(table)
             mask = part if mask is None else mask & part
-        facts = {} if known is None or self.cross else known.of_keys(key.shape[0], self.key_offset, key.shape[2])
+        facts = {}
+        if known is not None:
+            facts = known.of_keys(key.shape[0], self.key_offset, key.shape[2], cross=self.cross)
         return AttentionInputs(
             query,
             key,

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from heedmap.capture.continuation import Reading, begun, continued, written
-from heedmap.capture.known import Known
+from heedmap.capture.known import Generated, Known
+from heedmap.capture.layers import decodes
 from heedmap.capture.models import LoadedModel
 from heedmap.capture.positions import positions_of
 from heedmap.capture.session import Place, Session
-from heedmap.capture.taking import Progress, Taker, decodes
+from heedmap.capture.taking import Progress, Taker
 from heedmap.capture.tokens import Tokens, tokenise
 from heedmap.capture.views import View, check_generates, check_known, generate, reader_of, start_of
 from heedmap.errors import InputError
@@ -92,11 +93,11 @@ class Texts:
             given = len(self.source)
             self.read = Reading(continued(self.source, tokenizer, whole[given:]), prompt=given)
 
-    def known(self, passages: Mapping[str, list[bool]], place: Place, ids: Tensor | None) -> Known:
+    def known(self, passages: Mapping[str, list[bool]], place: Place, generated: Generated | None) -> Known:
         """What is known of the keys of one layer: tokens of the text, or of the one that is decoded."""
-        if ids is not None:
-            self.extend(ids[0])
-        of_target = self.decoding and decodes(place.part)
+        if generated is not None:
+            self.extend(generated.token_ids[0])
+        of_target = self.decoding and decodes(place.part) and not place.cross
         if of_target not in self._known:
             tokens = self.read.last if of_target else self.read.source
             empty = {name: [False] * len(tokens) for name in passages}

@@ -82,7 +82,8 @@ def watch(
 
     Args:
         model: a transformers model, or a module around one (PEFT, SentenceTransformer, DistributedDataParallel).
-        statistics: "default", or names of statistics.
+        statistics: "default", "all", or names of statistics. What one call cannot tell (distance in cross-attention,
+            copies in an image) is left out there.
         layers: layers to measure, as the model numbers them from 0; None for all.
         heads: heads to measure: numbers (in every layer), or `"layer.head"`, or `(layer, head)`; None for all.
         keep_inputs: keep each call's query and key, O(n) memory a layer.
@@ -91,16 +92,17 @@ def watch(
             that were returned. Other passes are a call each. `"apart"`: every pass is a call, within `generate()` too.
             `"summed"`: one call a layer and part over all texts of all passes, whose sums add up
             (`heedmap.capture.sums`); memory does not grow with their number.
-        known: facts about the tokens that run through the model (`heedmap.capture.known.Known`): their ids for
-            `duplicate` and `induction`, spans for `span_mass`, classes for `class_mass`. Cross-attention, whose keys
-            are another text's, is asked for none of these.
+        known: facts about the tokens that run through the model (`heedmap.Known`): their ids for `duplicate` and
+            `induction`, spans for `span_mass`, classes for `class_mass`; of an encoder–decoder about the encoder's
+            text, which cross-attention reads too, and as `target` about the decoder's. What `generate()` adds to a
+            text, and all token ids of its result, it knows by itself.
 
     Yields:
         `Seen`; its `calls` fill as the model runs.
 
     Raises:
         UnsupportedError: the model attends by its own code, or with an argument whose effect is not implemented.
-        InputError: layers or heads that the model does not have.
+        InputError: layers or heads that the model does not have; a statistic that no call of it could tell.
     """
     seen = Seen()
     if passes not in get_args(Passes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,16 @@ if TYPE_CHECKING:
     from heedmap.heads.passages import Readings
     from heedmap.runs.reader import Run
 
+Crossed = tuple[list[str], list[str], np.ndarray]
+"""Names of rows, names of columns, and the mass from rows on columns."""
 _LISTED = 5
 _ROWS = 40
 
 
 @click.command(short_help="Say which passage each token of a run read, by head.")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--rows", "which", metavar="R", help="Whose reading: all, generated, or the name of a passage. "
-              "Without it, generated text where there is some, else all.")  # fmt: skip
+@click.option("--rows", "which", metavar="R", help="Whose reading: all, generated, target (a decoder's text), or the "
+              "name of a passage. Without it, what was generated, else a target, else all.")  # fmt: skip
 @click.option("--head", metavar="H", help="One head, as 5.11, in place of the mean over all heads.")
 @click.option("--each", is_flag=True, help="Also list what each token read.")
 @click.option("--png", metavar="F", help="Draw it as F.png or F.svg.")
@@ -53,7 +56,7 @@ def command(
     chosen = None if head is None else find_head(opened, head)
     if chosen is not None:
         readings.of_head(chosen)  # refuses, before anything is drawn, a head that reads another text
-    whose, table = between(opened)
+    crossed = between(opened)
     if picture is not None:
         from heedmap.figures.passages import passages_figure
         from heedmap.figures.save import save
@@ -63,47 +66,51 @@ def command(
         )
         save(figure, picture)
     if as_json:
-        lesson.write_json(_document(readings, whose, table, picture))
+        lesson.write_json(_document(readings, crossed, picture))
     else:
-        lesson.console().print(_page(opened, readings, chosen, whose, table, each=each, picture=picture))
+        lesson.console().print(_page(opened, readings, chosen, crossed, each=each, picture=picture))
 
 
 def _subtitle(run: Run, readings: Readings, head: tuple[str, int, int] | None) -> str:
     who = "mean over all heads" if head is None else f"head {head[1]}.{head[2]}"
-    what = {"all": "what each token read", "generated": "what each generated token was read from"}
+    what = {
+        "all": "what each token read",
+        "generated": "what each generated token was read from",
+        "target": "what each token of the target was read from",
+    }
     whose = what.get(readings.which, f"what each token of “{readings.which}” read")
-    return f"{run.meta['model'].get('name')}   ·   {run.tokens_of().num_rows:,} tokens   ·   {whose}, {who}"
+    tokens = run.tokens_of().num_rows
+    return f"{run.meta['model'].get('name')}   ·   {tokens:,} tokens   ·   {whose}, {who}"
 
 
-def _document(readings: Readings, whose: list[str], table: np.ndarray, picture: Path | None) -> dict[str, Any]:
-    by_head = readings.by_head
+def _document(readings: Readings, crossed: Crossed, picture: Path | None) -> dict[str, Any]:
+    by_head, (whose, columns, table) = readings.by_head, crossed
     return {
         "picture": None if picture is None else str(picture),
         "passages": [{"name": n, "tokens": t} for n, t in zip(readings.names, readings.tokens, strict=True)],
         "rows": readings.which,
         "note": readings.note,
-        "between": {name: _named(readings, table[i]) for i, name in enumerate(whose)},
+        "between": {name: _named(columns, table[i]) for i, name in enumerate(whose)},
         "heads": [
-            {"part": part, "layer": layer, "head": head, "mass": _named(readings, by_head[i])}
+            {"part": part, "layer": layer, "head": head, "mass": _named(readings.names, by_head[i])}
             for i, (part, layer, head) in enumerate(readings.heads)
         ],
         "tokens": [
-            {"position": int(position), "text": label, "mass": _named(readings, masses)}
+            {"position": int(position), "text": label, "mass": _named(readings.names, masses)}
             for position, label, masses in zip(readings.positions, readings.labels, readings.by_row, strict=True)
         ],
     }
 
 
-def _named(readings: Readings, masses: np.ndarray) -> dict[str, float]:
-    return {name: float(mass) for name, mass in zip(readings.names, masses, strict=True)}
+def _named(names: Sequence[str], masses: np.ndarray) -> dict[str, float | None]:
+    return {name: float(mass) if np.isfinite(mass) else None for name, mass in zip(names, masses, strict=True)}
 
 
 def _page(
     run: Run,
     readings: Readings,
     head: tuple[str, int, int] | None,
-    whose: list[str],
-    table: np.ndarray,
+    between: Crossed,
     *,
     each: bool,
     picture: Path | None,
@@ -114,10 +121,12 @@ def _page(
     lines: list[Any] = [Text(""), Text(printable(run.text), style="bold", no_wrap=True, overflow="ellipsis")]
     lines += [Text(_subtitle(run, readings, head), style="dim"), Text("")]
     lines += [Text("Weight from the tokens of … (row) on each passage (column), mean over heads", style="bold")]
-    crossed = lesson.new_table("", *names)
+    whose, columns, table = between
+    tokens = dict(zip(readings.names, readings.tokens, strict=True))
+    crossed = lesson.new_table("", *map(printable, columns))
     for name, masses in zip(whose, table, strict=True):
         crossed.add_row(printable(name), *(f"{mass:.2f}" if np.isfinite(mass) else "" for mass in masses))
-    crossed.add_row("tokens", *(f"{count:,}" for count in readings.tokens), style="dim")
+    crossed.add_row("tokens", *(f"{tokens[name]:,}" if name in tokens else "" for name in columns), style="dim")
     lines += [crossed, Text(""), Text(_heads_title(readings), style="bold"), _heads(readings, names)]
     if each or head is not None:
         lines += [Text(""), _each(readings, head, names)]
@@ -131,7 +140,8 @@ def _page(
 
 
 def _heads_title(readings: Readings) -> str:
-    whose = {"all": "all tokens", "generated": "generated tokens"}.get(readings.which, f"“{readings.which}”")
+    named = {"all": "all tokens", "generated": "generated tokens", "target": "the target's tokens"}
+    whose = named.get(readings.which, f"“{readings.which}”")
     return f"Heads in which {whose} read most of a passage"
 
 

@@ -85,9 +85,8 @@ def passages_figure(
         _draw_bars(axes(_MARGIN + 0.3, 1.35, _WIDE, _BARS), shares, labels if tall else None, points, palette, style)
         top = float(np.nanmax(readings.by_head, initial=0.0)) or 1.0
         norm = Normalize(0.0, top)
-        whose = {"all": "all tokens", "generated": "generated tokens"}.get(
-            readings.which, f"the tokens of “{readings.which}”"
-        )
+        named = {"all": "all tokens", "generated": "generated tokens", "target": "the target's tokens"}
+        whose = named.get(readings.which, f"the tokens of “{readings.which}”")
         write(
             _MARGIN,
             grids_top - 0.42,

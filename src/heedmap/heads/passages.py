@@ -18,6 +18,8 @@ REST = "rest"
 """What is in no passage: special tokens, the text between passages."""
 FIRST = "first token"
 """The first token of a passage that begins the text: where heads with nothing to say look, which is no reading."""
+TARGET = "target"
+"""The text that a decoder beside an encoder reads."""
 WHERE = "spans"
 
 
@@ -31,9 +33,9 @@ class Readings:
         tokens: how many tokens each of `names` has.
         note: what a reader should know: a first token that could not be told apart from its passage; or "".
         heads: (part, layer, head) of each head.
-        which: whose rows: "all", "generated", or the name of a passage.
-        positions: text position of each row.
-        labels: the token of each row; of generated text the token that the row produced.
+        which: whose rows: "all", "target", "generated", or the name of a passage.
+        positions: position of each row in its own text.
+        labels: the token of each row; of generated text and of a target the token that the row led to.
         mass: weight, float32 `[heads, rows, names]`; NaN where a head has no such row.
     """
 
@@ -96,35 +98,70 @@ def passages_of(run: Run) -> dict[str, np.ndarray]:
     return found
 
 
-def row_sets(run: Run) -> dict[str, np.ndarray]:
-    """The rows that one can ask about, bool `[tokens]`: all, those that produced generated text, those of a passage.
+@dataclass(frozen=True)
+class Rows:
+    """Rows that one can ask about: which tokens of one sequence, bool `[tokens]`."""
 
-    Row t is what position t read, and it produced token t + 1; of generated text the rows are those that produced it.
+    sequence: str
+    marks: np.ndarray
+    leads: bool = False
+    """Each row is told by the token that it led to, the next one, rather than by its own."""
+
+
+def row_sets(run: Run) -> dict[str, Rows]:
+    """The rows that one can ask about: all of the text, those that led to a decoder's text (`target`) or to what was
+    generated, those of a passage.
+
+    Row t is what position t read, and it produced token t + 1. Rows of a decoder's text read the passages by its
+    cross-attention.
     """
-    sets = {"all": np.ones(run.tokens_of().num_rows, dtype=bool)}
-    if "generated" in run.tokens_of().column_names:
-        produced = run.tokens_of().column("generated").to_numpy(zero_copy_only=False).astype(bool)
+    return _rows_of_texts(run) | {name: Rows("text", marks) for name, marks in passages_of(run).items()}
+
+
+def _rows_of_texts(run: Run) -> dict[str, Rows]:
+    sets = {"all": Rows("text", np.ones(run.tokens_of().num_rows, dtype=bool))}
+    decoded = any(info.query_sequence == TARGET for info in run.layers)
+    if decoded:
+        marks = np.ones(run.tokens_of(TARGET).num_rows, dtype=bool)
+        sets[TARGET] = Rows(TARGET, np.append(marks[1:], False), leads=True)
+    wrote = TARGET if decoded else "text"
+    if "generated" in run.tokens_of(wrote).column_names:
+        produced = run.tokens_of(wrote).column("generated").to_numpy(zero_copy_only=False).astype(bool)
         if produced.any():
-            sets["generated"] = np.append(produced[1:], False)
-    return sets | passages_of(run)
+            sets["generated"] = Rows(wrote, np.append(produced[1:], False), leads=True)
+    return sets
 
 
 def read_passages(run: Run, which: str | None = None) -> Readings:
-    """What the rows of `which` read: "all", "generated", or a passage's name; None for generated text, else all.
+    """What the rows of `which` read: "all", "target", "generated", or a passage's name; None for generated text, else a
+    target, else all.
+
+    The heads are those whose queries are such rows and whose keys are the text of the passages: of a decoder beside an
+    encoder those of its cross-attention.
 
     Raises:
-        InputError: a run without passages, or without such rows.
+        InputError: a run without passages, or without such rows, or without heads that read them.
     """
-    passages, sets = passages_of(run), row_sets(run)
+    sets = row_sets(run)
     if which is None:
-        which = "generated" if "generated" in sets else "all"
+        which = next((name for name in ("generated", TARGET) if name in sets and _readers(run, sets[name])), "all")
     if which not in sets:
         raise InputError(WHERE, expected=f"rows of {', '.join(sets)}", got=repr(which))
-    tokens = run.tokens_of()
-    positions = np.flatnonzero(sets[which])
-    texts = tokens.column("text").to_pylist()
-    shift = 1 if which == "generated" else 0
-    heads = [key for key in run.heads if _reads_text(run.layer(key[1], key[0]))]
+    return _readings(run, which, sets[which])
+
+
+def _readings(run: Run, which: str, rows: Rows) -> Readings:
+    passages, heads = passages_of(run), _readers(run, rows)
+    if not heads:
+        layers = ", ".join(f"{info.part} {info.layer}" for info in run.layers[:4])
+        raise InputError(
+            WHERE,
+            expected=f"layers in which the rows of {which!r} read the text of the passages",
+            got=f"{layers}{' …' if len(run.layers) > 4 else ''}",
+            do="look with more layers",
+        )
+    labels = run.tokens_of(rows.sequence).column("text").to_pylist()
+    positions = np.flatnonzero(rows.marks)
     rest = bool(np.sum(list(passages.values()), axis=0).max() <= 1)
     begins = [name for name, marks in passages.items() if marks[0]]
     first = bool(begins) and all(_has_weights(run.layer(layer, part)) for part, layer, _ in heads)
@@ -141,15 +178,23 @@ def read_passages(run: Run, which: str | None = None) -> Readings:
             spans = np.insert(spans, len(passages), own, axis=1)
         mass[index] = spans
     sizes = [int(marks.sum()) - (first and name in begins) for name, marks in passages.items()]
-    sizes += [1] * first + [len(texts) - int(np.any(list(passages.values()), axis=0).sum())] * rest
+    in_none = run.tokens_of().num_rows - int(np.any(list(passages.values()), axis=0).sum())
+    sizes += [1] * first + [in_none] * rest
     note = f"{begins[0]} holds the first token, where many heads rest their attention" if begins and not first else ""
     return Readings(
-        names, tuple(sizes), heads, which, positions, [texts[position + shift] for position in positions], mass, note
-    )
+        names, tuple(sizes), heads, which, positions, [labels[position + rows.leads] for position in positions], mass,
+        note,
+    )  # fmt: skip
 
 
-def _reads_text(info: LayerInfo) -> bool:
-    return not info.cross and info.query_sequence == info.key_sequence == "text"
+def _readers(run: Run, rows: Rows) -> list[tuple[str, int, int]]:
+    """The heads in which such rows read the text of the passages."""
+    return [key for key in run.heads if _reads_text(run.layer(key[1], key[0]), rows.sequence)]
+
+
+def _reads_text(info: LayerInfo, sequence: str) -> bool:
+    same = sequence == "text"
+    return info.query_sequence == sequence and info.key_sequence == "text" and info.cross != same
 
 
 def _has_weights(info: LayerInfo) -> bool:
@@ -166,19 +211,29 @@ def _of_first(run: Run, info: LayerInfo, head: int, positions: np.ndarray) -> np
     return found
 
 
-def between(run: Run) -> tuple[list[str], np.ndarray]:
-    """What each kind of row reads of each passage, the mean over its rows and all heads.
+def between(run: Run) -> tuple[list[str], list[str], np.ndarray]:
+    """What each kind of row reads of each passage, the mean over its rows and all heads that read it.
 
     Returns:
-        Names of the rows (each passage, then `rest`, and `generated` where there is such text), and the mass
-        `[row names, names of `read_passages`]`, NaN where there are no such rows.
+        Names of the rows (each passage, then `rest`, then `target` and `generated` where there is such text), names of
+        the columns (those of `read_passages`), and the mass `[rows, columns]`, NaN where there is none.
     """
-    readings, sets = read_passages(run, "all"), row_sets(run)
-    passages = passages_of(run)
-    in_none = ~np.any(list(passages.values()), axis=0)
-    kinds = {**passages, REST: in_none, **{name: sets[name] for name in ("generated",) if name in sets}}
-    table = readings.by_row
-    return list(kinds), np.stack([_mean(table[marks[readings.positions]], 0) for marks in kinds.values()])
+    sets, passages = _rows_of_texts(run), passages_of(run)
+    read = {rows.sequence: _readings(run, name, rows) for name, rows in sets.items()
+            if name != "generated" and _readers(run, rows)}  # fmt: skip
+    kinds = {name: Rows("text", marks) for name, marks in passages.items()}
+    kinds[REST] = Rows("text", ~np.any(list(passages.values()), axis=0))
+    kinds |= {name: rows for name, rows in sets.items() if name != "all"}
+    if {TARGET, "generated"} <= set(kinds) and np.array_equal(kinds[TARGET].marks, kinds["generated"].marks):
+        del kinds[TARGET]
+    kinds = {name: rows for name, rows in kinds.items() if rows.sequence in read}
+    columns = list(dict.fromkeys(name for readings in read.values() for name in readings.names))
+    table = np.full((len(kinds), len(columns)), np.nan)
+    for index, rows in enumerate(kinds.values()):
+        readings = read[rows.sequence]
+        mass = _mean(readings.by_row[rows.marks[readings.positions]], 0)
+        table[index, [columns.index(name) for name in readings.names]] = mass
+    return list(kinds), columns, table
 
 
 def _of_head(run: Run, key: tuple[str, int, int], positions: np.ndarray, *, rest: bool) -> np.ndarray:

@@ -94,27 +94,31 @@ PAIRED = (("top_keys", "top_weights"), ("value_top_keys", "value_top_weights"))
 """Statistics that say little without each other."""
 
 
-def choose(names: str | Iterable[str], inputs: AttentionInputs) -> tuple[tuple[Statistic, ...], dict[str, Ratio]]:
+SETS: dict[str, tuple[str, ...]] = {"default": DEFAULT, "all": tuple(STATISTICS)}
+"""Names that stand for several statistics."""
+
+
+def choose(
+    names: str | Iterable[str], inputs: AttentionInputs, *, partly: bool = False
+) -> tuple[tuple[Statistic, ...], dict[str, Ratio]]:
     """The statistics to sweep for, and the ratios among them, by name.
 
     "default" stands for the default set, "all" for everything that these inputs can tell. A sum brings its denominator
     and their ratio along, keys their weights. What a call cannot tell (distance in cross-attention, spans that were
-    not named) is left out of both sets.
+    not named) is left out of both sets; with `partly` of names too, for one of many calls, others of which can tell.
 
     Raises:
         InputError: an unknown name, or inputs that lack what it needs.
         UnsupportedError: a statistic of distance asked for by name in cross-attention.
     """
-    asked = asked_names(names)
     wanted: set[str] = set(ALWAYS)
-    for name in asked:
-        sets = {"default": DEFAULT, "all": tuple(STATISTICS)}
-        for known in sets.get(name, (name,)):
+    for name in asked_names(names):
+        for known in SETS.get(name, (name,)):
             for part in _parts(known):
                 lack = _lack(STATISTICS[part], inputs)
                 if lack is None:
                     wanted.add(part)
-                elif name not in sets:
+                elif name not in SETS and not partly:
                     raise lack
     ratios = {name: ratio for name, ratio in RATIOS.items() if {ratio.numerator, ratio.denominator} <= wanted}
     return tuple(statistic for name, statistic in STATISTICS.items() if name in wanted), ratios
@@ -127,6 +131,12 @@ def asked_names(names: str | Iterable[str]) -> list[str]:
     if not isinstance(names, Iterable):
         raise InputError("statistics", expected='"default", "all", a name or a list of names', got=type(names).__name__)
     return list(names)
+
+
+def lacking(name: str, inputs: AttentionInputs) -> HeedmapError | None:
+    """Why these inputs cannot tell a statistic that is asked for by its name; None where they can, and for sets."""
+    lacks = (_lack(STATISTICS[part], inputs) for part in (() if name in SETS else _parts(name)))
+    return next((lack for lack in lacks if lack is not None), None)
 
 
 def needs_value(names: str | Iterable[str]) -> bool:
