@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 import torch
 import transformers
@@ -110,3 +111,21 @@ def test_a_statistic_of_distance_by_name_is_left_out_of_cross_attention_only(wri
     assert {"duplicate", "previous"} <= set(run.meta["statistics"])
     means = run.table("head").to_pandas().groupby("part")["previous"].apply(lambda column: column.notna().all())
     assert means.to_dict() == {"encoder": True, "decoder": True, "cross": False}
+
+
+def test_words_of_what_was_decoded_have_the_rows_of_their_tables(writer, tmp_path: Path) -> None:
+    model, tokenizer = writer("bart")
+    run = look(TEXT, model, tokenizer, spans=SPANS, generate=NEW, statistics="all", out=tmp_path / "run")
+    for part in ("encoder", "decoder", "cross"):
+        table = run.table("query", level="word", part=part, layer=1, head=2)
+        weights = run.weights(1, 2, part=part, level="word")
+        assert weights.shape[0] == table.num_rows, part
+        np.testing.assert_allclose(weights.sum(1), 1.0, atol=1e-5)
+    whole = run.table("query", level="word")
+    null = {
+        part: whole.filter(pc.equal(whole["part"], part)).column("previous").null_count for part in ("cross", "encoder")
+    }
+    assert null["cross"] == whole.filter(pc.equal(whole["part"], "cross")).num_rows
+    assert null["encoder"] == 0
+    spans = np.stack(run.table("query", level="word", part="cross", layer=0, head=0).column("span_mass").to_pylist())
+    assert spans.shape == (run.table("query", level="word", part="cross", layer=0, head=0).num_rows, 3)

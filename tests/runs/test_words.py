@@ -7,9 +7,11 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from heedmap.errors import InputError
+from heedmap.runs import words as words_module
 
 N = 8
 WORDS = [-1, 0, 0, 0, 1, 2, 2, -1]
@@ -110,3 +112,43 @@ def test_a_word_without_a_row_is_nan() -> None:
     found = to_words(np.ones((2, 3)) / 3, np.array([0, 0]), np.array([0, 1, 1]), np.array([0, 2]), np.array([1, 0, 5]))
     np.testing.assert_allclose(found[0], [2 / 3, 1 / 3, 0], atol=1e-6)
     assert np.isnan(found[1]).all()
+
+
+def test_a_word_that_has_read_nothing_has_no_row_in_weights_as_in_tables(run, weights, monkeypatch) -> None:
+    from dataclasses import replace
+
+    info = replace(run.layer(0), query_len=N - 1, key_len=N - 1)  # the last token was generated and has read nothing
+    whole = run.weights
+    monkeypatch.setattr(type(run), "layer", lambda self, layer, part=None: info)
+    monkeypatch.setattr(type(run), "weights", lambda self, layer, head, queries, keys, part: whole(layer, head)[
+        np.ix_(queries, keys)])  # fmt: skip
+    found = words_module.word_weights(run, "word", 0, 1, None, None, None)
+    assert found.shape == (4, 4), "words that have a row"
+    np.testing.assert_allclose(found, by_hand(weights[0, 1])[:4, :4], atol=1e-6)
+    with pytest.raises(InputError, match="queries from 0 to 3, got 4"):
+        words_module.word_weights(run, "word", 0, 1, 4, None, None)
+
+
+def test_columns_that_a_part_lacks_are_null_at_word_level_too() -> None:
+    column = pa.chunked_array([pa.nulls(4, pa.list_(pa.float32(), 3))])
+    found = words_module._reduced(column, np.array([0, 0, 1, 2]), np.array([0, 1, 2]), "mean")
+    assert found.null_count == 3
+    assert found.type == pa.list_(pa.float64(), 3)
+    single = words_module._reduced(
+        pa.chunked_array([pa.nulls(2, pa.float32())]), np.array([0, 1]), np.array([0, 1]), "max"
+    )
+    assert single.null_count == 2
+
+
+def test_only_the_columns_asked_for_are_read(run, monkeypatch) -> None:
+    asked: list[list[str]] = []
+    table = type(run).table
+
+    def noted(self, name, **given):
+        if given.get("level", "token") == "token":
+            asked.append(given["columns"])
+        return table(self, name, **given)
+
+    monkeypatch.setattr(type(run), "table", noted)
+    assert run.table("query", level="word", columns=["entropy", "head"]).column_names == ["entropy", "head"]
+    assert asked == [["position", "entropy"]] * 2

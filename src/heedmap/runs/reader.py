@@ -270,7 +270,8 @@ class Run:
                 count from the end), or an array of booleans; None means all.
             part: "self", "cross" …; may be left out where there is no doubt.
             level: "word" for weights between words (`words_of` numbers them, and `queries` and `keys` are such
-                numbers): columns of a word summed, rows averaged (Clark et al. 2019).
+                numbers; None means those that have a row, or a key): columns of a word summed, rows averaged (Clark et
+                al. 2019).
 
         Returns:
             float32 `[queries, keys]`, computed in float64. 0 where the mask hides the key, and in rows that may attend

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+_KEYS = ("part", "layer", "head", "position")
 _SUMS = ("received", "value_received")
 _LARGEST = ("received_max",)
 
@@ -62,6 +63,11 @@ class Words:
         """Positions within `[start, stop)` of the tokens of these words, ascending."""
         positions = np.flatnonzero(np.isin(self.of_token, words))
         return positions[(positions >= start) & (positions < stop)]
+
+    def within(self, start: int, stop: int) -> tuple[int, int]:
+        """The first word with a token within positions `[start, stop)`, and how many words there are from it on."""
+        own = self.of_token[start:stop]
+        return int(own.min()), int(own.max() - own.min()) + 1
 
 
 def _text(own: list[int], columns: dict[str, list[Any]], texts: tuple[str, str]) -> str:
@@ -110,13 +116,15 @@ def _sums(values: Array, groups: Array, wanted: Array, axis: int) -> Array:
 def word_weights(
     run: Run, level: str, layer: int, head: int, queries: Positions, keys: Positions, part: str | None
 ) -> Array:
-    """Weights between the words asked for, float32 `[queries, keys]`; see `Run.weights`."""
-    where = "run.weights"
-    _check_level(level, where)
+    """Weights between the words asked for, float32 `[queries, keys]`; see `Run.weights`.
+
+    None means the words that have a row (the last word of a generated text may have read nothing), or a key.
+    """
+    _check_level(level, "run.weights")
     info = run.layer(layer, part)
     asked, offered = run.words_of(info.query_sequence), run.words_of(info.key_sequence)
-    rows = np.arange(len(asked))[rows_of(queries, 0, len(asked), where=where, name="queries")]
-    columns = np.arange(len(offered))[rows_of(keys, 0, len(offered), where=where, name="keys")]
+    rows = _numbers(asked.within(info.query_offset, info.query_offset + info.query_len), queries, "queries")
+    columns = _numbers(offered.within(info.key_offset, info.key_offset + info.key_len), keys, "keys")
     at = offered.tokens(columns, info.key_offset, info.key_offset + info.key_len)
     result = np.empty((len(rows), len(columns)), np.float32)
     step = max(1, BLOCK_BYTES // (32 * max(1, len(at))))
@@ -126,6 +134,12 @@ def word_weights(
         window = run.weights(layer, head, own, at, part=part)
         result[start : start + step] = to_words(window, asked.of_token[own], offered.of_token[at], block, columns)
     return result
+
+
+def _numbers(words: tuple[int, int], asked: Positions, name: str) -> Array:
+    """The numbers of the words asked for, among so many from the first on."""
+    first, count = words
+    return np.arange(first, first + count)[rows_of(asked, first, count, where="run.weights", name=name)]
 
 
 def _check_level(level: str, where: str) -> None:
@@ -154,11 +168,16 @@ def word_table(
     _check_level(level, "run.table")
     if name not in ("query", "key"):
         raise InputError("run.table", expected='level="word" for the query or the key table', got=repr(name))
+    meaning = _meaning(run, name)
+    for column in columns or ():
+        if column not in (known := [*_KEYS, *meaning]):
+            raise InputError("run.table", expected=f"a column among {', '.join(known)}", got=repr(column))
+    wanted = {column: how for column, how in meaning.items() if columns is None or column in columns}
     parts: list[pa.Table] = []
     for key in run.heads:
         if any(want not in (None, have) for want, have in zip((part, layer, head), key, strict=True)):
             continue
-        table = run.table(name, part=key[0], layer=key[1], head=key[2])
+        table = run.table(name, part=key[0], layer=key[1], head=key[2], columns=["position", *wanted])
         info = run.layer(key[1], key[0])
         words = run.words_of(info.query_sequence if name == "query" else info.key_sequence)
         own = words.of_token[table.column("position").to_numpy()]
@@ -169,28 +188,27 @@ def word_table(
             "head": pa.array([key[2]] * len(numbers), pa.int32()),
             "position": pa.array(numbers, pa.int32()),
         }
-        for column, how in _meaning(run, name, table).items():
+        for column, how in wanted.items():
             reduced[column] = _reduced(table.column(column), own, numbers, how)
         parts.append(pa.table(reduced))
     table = pa.concat_tables(parts)
-    for column in columns or ():
-        if column not in table.column_names:
-            raise InputError("run.table", expected=f"a column among {', '.join(table.column_names)}", got=repr(column))
     return table if columns is None else table.select(list(columns))
 
 
-def _meaning(run: Run, name: str, table: pa.Table) -> dict[str, str]:
+def _meaning(run: Run, name: str) -> dict[str, str]:
     """Column → how its values of several tokens become one of a word."""
+    statistics = run.meta["statistics"]
     if name == "key":
         known = dict.fromkeys(_SUMS, "sum") | dict.fromkeys(_LARGEST, "max")
-    else:
-        statistics = run.meta["statistics"]
-        known = {column: how for column in statistics if (how := statistics[column].get("over_rows")) is not None}
-    return {column: known[column] for column in table.column_names if column in known}
+        return {column: how for column, how in known.items() if column in statistics}
+    return {column: how for column in statistics if (how := statistics[column].get("over_rows")) is not None}
 
 
 def _reduced(column: pa.ChunkedArray, groups: Array, wanted: Array, how: str) -> pa.Array:
+    """The values of each word; null where the head has none (distance in cross-attention)."""
     listed = pa.types.is_fixed_size_list(column.type)
+    if column.null_count == len(column):
+        return pa.nulls(len(wanted), pa.list_(pa.float64(), column.type.list_size) if listed else pa.float64())
     values = np.stack(column.to_numpy(zero_copy_only=False)) if listed else column.to_numpy(zero_copy_only=False)
     values = values.astype(np.float64)
     said = np.isfinite(values)
