@@ -108,13 +108,25 @@ class Measurements(Mapping[str, np.ndarray]):
         return Quantity(values, over.axes, over.axis, ratio.unit, "fixed")
 
     def merge(self, other: Measurements) -> Measurements:
-        """Results of the query rows of both parts, as if measured at once (but for rounding).
+        """Results of the query rows of both parts of one call, or of the texts of both where they are `pooled`, as if
+        measured at once (but for rounding).
+
+            total = first.pooled().merge(second.pooled())       # passes over different texts
+
+        `watch(…, passes="summed")` does this for every pass.
 
         Raises:
-            InputError: the parts have rows in common, or are not parts of one call with the same statistics.
+            InputError: the parts have rows in common, or are not parts of one call with the same statistics; one of
+                them is pooled.
         """
+        from heedmap.pooling import added, is_pooled
+
         if not isinstance(other, Measurements):
             raise InputError("merge", expected="Measurements of other query rows", got=type(other).__name__)
+        if is_pooled(self) != is_pooled(other):
+            raise InputError("merge", expected="both parts pooled, or none", got="one", do="pool the other: m.pooled()")
+        if is_pooled(self):
+            return added(self, other)
         if set(self) != set(other):
             different = sorted(set(self) ^ set(other))
             raise InputError("merge", expected="parts with the same statistics", got=f"{different} in one of them only")
@@ -125,6 +137,28 @@ class Measurements(Mapping[str, np.ndarray]):
         kernels = dict.fromkeys([*self.kernel.split("+"), *other.kernel.split("+")])
         return Measurements(merged, self.ratios, "+".join(kernels), rows)
 
+    def pooled(self) -> Measurements:
+        """These results over all texts and rows of the call, which `merge` adds up with those of other texts.
+
+        The result has a batch of one:
+
+        * by head, for each statistic of rows that has a mean: that mean over every row that counts, `[1, head]` (rows
+          of padding, rows that may see nothing, and NaN are left out), with `NAME_sum` and `NAME_rows`; for a largest
+          value the largest;
+        * by distance, `distance_profile` and `distance_pairs` added up, and their ratio;
+        * by key position in its own text, padding left out: `received` and `rows_that_may_see` added up, and their
+          ratio;
+        * `texts`, how many texts there were.
+
+        What belongs to one text alone (each row's value, the map, the place of the largest weight) is left out.
+
+        Raises:
+            InputError: measurements of some of the rows only.
+        """
+        from heedmap.pooling import pooled
+
+        return pooled(self)
+
 
 def _joined(left: tuple[tuple[int, int], ...], right: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     joined: list[tuple[int, int]] = []
@@ -134,6 +168,8 @@ def _joined(left: tuple[tuple[int, int], ...], right: tuple[tuple[int, int], ...
                 "merge",
                 expected="parts that measured different query rows",
                 got=f"rows {start} to {min(stop, joined[-1][1]) - 1} in both",
+                do="add up passes over different texts by first.pooled().merge(second.pooled()), or watch them with "
+                "passes='summed'",
             )
         if joined and start == joined[-1][1]:
             joined[-1] = (joined[-1][0], stop)

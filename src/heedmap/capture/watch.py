@@ -91,7 +91,7 @@ def watch(
             layer and part, with a row for each token that was read, prompt and generated; its `token_ids` are the texts
             that were returned. Other passes are a call each. `"apart"`: every pass is a call, within `generate()` too.
             `"summed"`: one call a layer and part over all texts of all passes, whose sums add up
-            (`heedmap.capture.sums`); memory does not grow with their number.
+            (`Measurements.pooled`); memory does not grow with their number.
         known: facts about the tokens that run through the model (`heedmap.Known`): their ids for `duplicate` and
             `induction`, spans for `span_mass`, classes for `class_mass`; of an encoder–decoder about the encoder's
             text, which cross-attention reads too, and as `target` about the decoder's. What `generate()` adds to a
