@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -16,5 +17,17 @@ def made() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def dense() -> ModuleType:
+    """The module ``tests/runs/dense.py``: layers with any mask, softcap and sinks, and their dense truth."""
+    spec = spec_from_file_location("heedmap_tests_dense", Path(__file__).parents[1] / "runs" / "dense.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
