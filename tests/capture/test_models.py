@@ -31,6 +31,7 @@ from transformers import (
 from heedmap.capture import hub, packaged
 from heedmap.capture.models import installed, resolve
 from heedmap.capture.packaged import PACKAGED, PackagedModel, weights_of
+from heedmap.capture.quiet import quiet
 from heedmap.errors import InputError, ModelError, StorageError, UnsupportedError
 
 BERT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -424,3 +425,33 @@ def test_a_model_in_memory_without_tokenizer_says_what_to_pass(cache: Path) -> N
 def test_a_model_in_memory_keeps_its_dtype(minilm: PreTrainedModel, minilm_tokenizer: PreTrainedTokenizerBase) -> None:
     with pytest.raises(InputError, match=r"use model\.to\(dtype\)"):
         resolve(minilm, minilm_tokenizer, dtype=torch.float16)
+
+
+def test_a_config_alone_comes_from_the_cache_or_by_one_question(
+    cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = _cached(cache, folder, "somebody/small-bert")
+    (snapshot / "model.safetensors").unlink()
+    assert hub.config_folder("somebody/small-bert") == snapshot
+    asked: list[tuple[str, str, str]] = []
+
+    def download(name: str, file: str, *, revision: str) -> str:
+        asked.append((name, file, revision))
+        return str(snapshot / file)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    _answer(monkeypatch, SimpleNamespace(sha="def456"))
+    assert hub.config_folder("somebody/other") == snapshot
+    assert asked == [("somebody/other", "config.json", "def456")]
+    _answer(monkeypatch, ConnectionError("no route"))
+    with pytest.raises(ModelError, match="'somebody/third': no such model on this machine, and no connection"):
+        hub.config_folder("somebody/third")
+
+
+def test_log_lines_of_the_hub_stay_off_the_terminal_while_it_is_called() -> None:
+    from huggingface_hub.utils import logging
+
+    logging.set_verbosity_warning()
+    with quiet():
+        assert logging.get_verbosity() == logging.ERROR
+    assert logging.get_verbosity() == logging.WARNING

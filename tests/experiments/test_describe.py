@@ -117,8 +117,10 @@ def test_a_model_in_memory_is_left_as_it_was(tiny_model) -> None:
 def test_what_cannot_be_described_is_refused_by_name(described) -> None:
     with pytest.raises(UnsupportedError, match="FalconModel"):
         described("falcon")
-    with pytest.raises(ModelError, match=r"\[describe\] expected a model's name"):
+    with pytest.raises(ModelError, match=r"\[describe\] expected a model .* got 'no/such-model-here': .* switched off"):
         describe("no/such-model-here")
+    with pytest.raises(ModelError, match=r"\[describe\] expected a model's name, .* got nothing at './nowhere'"):
+        describe("./nowhere")
 
 
 def test_a_config_that_makes_no_sense_is_refused_in_one_line(tmp_path: Path) -> None:

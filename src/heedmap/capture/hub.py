@@ -56,6 +56,29 @@ def folder_of(name: str) -> tuple[Path, str | None]:
     return Path(folder), info.sha
 
 
+def config_folder(name: str) -> Path:
+    """A local folder with the config.json of a hub model, which alone is downloaded where the cache does not hold it.
+
+    Raises ModelError, with what is installed, where the name is not known or the hub cannot be reached.
+    """
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        raise _unknown(name, "a name that neither the hub nor this machine knows") from None
+    cached = cached_folder(name)
+    if cached is not None:
+        return cached
+    if constants.HF_HUB_OFFLINE:
+        raise _unknown(name, "no such model on this machine, and the hub is switched off (HF_HUB_OFFLINE)")
+    info = _ask(name)
+    try:
+        return Path(huggingface_hub.hf_hub_download(name, "config.json", revision=info.sha)).parent
+    except (OSError, ValueError, *_transport_errors()) as error:
+        raise ModelError(
+            "models", expected=f"the config.json of '{name}'", got=" ".join(str(error).split())[:240]
+        ) from error
+
+
 def cached_folder(name: str) -> Path | None:
     """The folder of a hub model in the local cache, whole or not; None where there is none."""
     try:

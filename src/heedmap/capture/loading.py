@@ -6,17 +6,15 @@ import importlib.util
 import json
 import os
 import shutil
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 
 from heedmap.capture import converted
+from heedmap.capture.failures import FAILURES
 from heedmap.capture.quiet import quiet
 from heedmap.errors import ModelError
 
@@ -25,12 +23,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# What transformers, its readers and its config checks raise on files that are not as they should be.
-_FAILURES = (
-    OSError, ValueError, ArithmeticError, RuntimeError, LookupError, TypeError, AttributeError, ImportError,
-    AssertionError,
-    struct.error, SafetensorError, StrictDataclassError,
-)  # fmt: skip
 _TOKENIZER_FILES = ("tokenizer.json", "tekken.json")
 _TOKENIZER_SUFFIXES = (".model", ".spm", ".tiktoken")
 _LOAD_YOURSELF = "load it yourself and pass the model: look(text, model, tokenizer)"
@@ -198,7 +190,7 @@ def attempt(name: str, what: str, load: Callable[[], _T]) -> _T:
     try:
         with quiet():
             return load()
-    except _FAILURES as error:
+    except FAILURES as error:
         message = " ".join(str(error).split())
         if not message or isinstance(error, LookupError | TypeError | AttributeError | ArithmeticError):
             message = f"{type(error).__name__} {message}".strip()

@@ -1,4 +1,4 @@
-"""No chatter: transformers' progress bars, load reports and log lines stay off the terminal while heedmap calls it."""
+"""No chatter: progress bars, load reports and log lines of transformers and its hub stay off the terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Errors only from transformers' logger, nothing on standard error (bars), no warnings; all restored on exit."""
+    """Errors only from the loggers of transformers and its hub, nothing on standard error (bars), no warnings; all
+    restored on exit."""
+    from huggingface_hub.utils import logging as hub
     from transformers.utils import logging
 
-    level = logging.get_verbosity()
+    level, level_of_hub = logging.get_verbosity(), hub.get_verbosity()
     logging.set_verbosity_error()
+    hub.set_verbosity_error()
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.set_verbosity(level)
+        hub.set_verbosity(level_of_hub)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from heedmap.capture.failures import FAILURES, short
 from heedmap.capture.formula import describe as describe_mask
 from heedmap.capture.interface import InterfaceCall
 from heedmap.capture.lazy_mask import LazyMask
@@ -27,10 +28,6 @@ from heedmap.experiments.position_schemes import position_scheme
 WHERE = "describe"
 TOKENS = 8
 _NORMS = {"q_norm", "k_norm", "query_norm", "key_norm", "q_layernorm", "k_layernorm", "qk_norm"}
-_FAILURES = (OSError, ValueError, ArithmeticError, RuntimeError, LookupError, TypeError, AttributeError, ImportError,
-             AssertionError, NotImplementedError)  # fmt: skip
-
-
 _SMALL = {
     "vocab_size": 128,
     "intermediate_size": 64,
@@ -161,8 +158,8 @@ def _build(config: Any, kind: Any, name: str, device: str) -> PreTrainedModel:
                 return transformers.AutoModel.from_config(config)
             except ValueError:
                 return kind._from_config(config)
-    except _FAILURES as error:
-        raise ModelError(WHERE, expected=f"a model from the config of '{name}'", got=_short(error)) from error
+    except FAILURES as error:
+        raise ModelError(WHERE, expected=f"a model from the config of '{name}'", got=short(error)) from error
 
 
 def _small(config: Any) -> Any:
@@ -195,11 +192,11 @@ def describe_model(model: PreTrainedModel, name: str, model_class: str | None = 
             model(**_inputs(model))
     except HeedmapError:
         raise
-    except _FAILURES as error:
+    except FAILURES as error:
         raise PassError(
             WHERE,
             expected=f"a tiny forward pass of {type(model).__name__}",
-            got=_short(error),
+            got=short(error),
             do="look at a short text with it: run.layers holds the formula of each layer",
         ) from error
     finally:
@@ -329,8 +326,3 @@ def _inputs(model: PreTrainedModel) -> dict[str, Any]:
 
 def _ignore(call: Call) -> None:
     """Nothing is measured."""
-
-
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 200 else text[:199] + "…"

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 from transformers.modeling_utils import AttentionInterface
 
+from heedmap.capture.failures import FAILURES, short
 from heedmap.capture.quiet import quiet
 from heedmap.errors import InputError, ModelError, UnsupportedError
 from heedmap.experiments.live_bytes import LiveBytes
@@ -23,8 +23,6 @@ from heedmap.experiments.operations import Shape
 
 WHERE = "plan"
 NAME = "heedmap_counted"
-_FAILURES = (OSError, ValueError, ArithmeticError, RuntimeError, LookupError, TypeError, AttributeError, ImportError,
-             AssertionError, StrictDataclassError)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,8 @@ class Skeleton:
                 whole: PreTrainedModel = kind._from_config(config) if hasattr(kind, "_from_config") else (
                     kind.from_config(config)
                 )  # fmt: skip
-        except _FAILURES as error:
-            raise ModelError(WHERE, expected=f"a model from the config of '{name}'", got=_short(error)) from error
+        except FAILURES as error:
+            raise ModelError(WHERE, expected=f"a model from the config of '{name}'", got=short(error)) from error
         self.weights = sum(p.numel() * p.element_size() for p in whole.parameters())
         self.parameters = sum(p.numel() for p in whole.parameters())
         self.largest = max((p.numel() * p.element_size() for p in whole.parameters()), default=0)
@@ -120,9 +118,9 @@ class Skeleton:
         try:
             with counter, live:
                 self.body(input_ids=tokens, **settings)
-        except _FAILURES as error:
+        except FAILURES as error:
             raise UnsupportedError(
-                WHERE, expected=f"a forward pass of {self.kind} that can be counted", got=_short(error),
+                WHERE, expected=f"a forward pass of {self.kind} that can be counted", got=short(error),
                 do="look at a short text and see its cost instead",
             ) from error  # fmt: skip
         if not calls:
@@ -143,7 +141,6 @@ def config_of(name: str) -> tuple[Any, Any, Path | None, str]:
     """
     import transformers
 
-    from heedmap.capture.hub import cached_folder
     from heedmap.capture.packaged import PACKAGED, weights_of
 
     path, title = Path(name).expanduser(), name
@@ -151,20 +148,20 @@ def config_of(name: str) -> tuple[Any, Any, Path | None, str]:
         path = weights_of(PACKAGED[name])
         path = path if PACKAGED[name].gguf else path.parent
     elif not path.exists():
-        path = cached_folder(name) or path
+        path = _of_hub(name)
     elif path.is_dir() and not (path / "config.json").exists():
         path = next(iter(sorted(path.glob("*.gguf"))), path)
     gguf = path if path.suffix == ".gguf" and path.is_file() else None
-    source: Any = path if path.exists() else name
+    source = path
     settings: dict[str, Any] = {"trust_remote_code": False}
     if gguf is not None:
         source, settings = gguf.parent, {**settings, "gguf_file": gguf.name}
     try:
         with quiet():
             config = transformers.AutoConfig.from_pretrained(source, **settings)
-    except _FAILURES as error:
+    except FAILURES as error:
         raise ModelError(
-            WHERE, expected="a model's name, folder, config.json or GGUF file", got=f"'{name}': {_short(error)}"
+            WHERE, expected="a model's name, folder, config.json or GGUF file", got=f"'{name}': {short(error)}"
         ) from error
     if gguf is not None:
         config.dtype = torch.float32  # as heedmap loads it
@@ -175,6 +172,18 @@ def config_of(name: str) -> tuple[Any, Any, Path | None, str]:
     if gguf is not None and type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
         kind = transformers.AutoModelForCausalLM
     return config, kind, gguf, title
+
+
+def _of_hub(name: str) -> Path:
+    from heedmap.capture.hub import config_folder
+    from heedmap.capture.loading import looks_like_path
+
+    if not name.strip() or looks_like_path(name):
+        raise ModelError(WHERE, expected="a model's name, folder, config.json or GGUF file", got=f"nothing at '{name}'")
+    try:
+        return config_folder(name)
+    except ModelError as error:
+        raise ModelError(WHERE, expected=error.expected, got=error.got, do=error.do) from error
 
 
 def check_length(n: int, batch: int, positions: int | None, name: str) -> None:
@@ -214,8 +223,3 @@ def _configs(body: nn.Module) -> list[Any]:
 
 def _no_mask(**settings: Any) -> None:
     return None
-
-
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 200 else text[:199] + "…"
