@@ -57,6 +57,7 @@ look: $(INSTALLED)
 
 test: $(INSTALLED)
 	@$(RUN)/pytest -n auto --dist worksteal
+	@$(RUN)/python benchmarks/green.py
 
 check: format-check lint types imports
 	@$(MAKE) --no-print-directory test

@@ -66,7 +66,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
     given = options.parse_args()
-    harness.refuse_if_busy()
+    harness.ready()
     plain, looked, size = [], [], 0
     for _ in range(given.rounds):
         with tempfile.TemporaryDirectory() as folder:

@@ -41,7 +41,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
     given = options.parse_args()
-    harness.refuse_if_busy()
+    harness.ready()
 
     query, key, value = (torch.randn(1, 9, given.length, 64) for _ in range(3))
     ratios: dict[str, dict[str, float]] = {}

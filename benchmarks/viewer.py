@@ -74,7 +74,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
     given = options.parse_args()
-    harness.refuse_if_busy()
+    harness.ready()
     program = shutil.which("chromium") or shutil.which("google-chrome")
     document: dict[str, dict[str, float]] = {}
     with sync_playwright() as playwright:

@@ -25,11 +25,18 @@ COMMANDS = {
     "export": "Write runs into one HTML file that works from disk.",
     "heads": "Say what each head of a run does, or probe a model for induction heads.",
     "spans": "Say which passage each token of a run read, by head.",
+    "syntax": "Find the heads that follow relations of grammar, on a gold treebank.",
+    "rollout": "Follow what reaches one token of a run through all layers.",
+    "similar": "Map the heads of a run by how alike they attend, and group them.",
+    "sinks": "Measure what the first tokens of a text get from every head.",
+    "induction": "Find the heads that copy, on repeated random tokens, and what a model loses without them.",
+    "retrieval": "Find the heads that fetch a needle from a haystack while a model answers.",
     "statistics": "List what can be measured: formula, unit, axis and source of each statistic.",
     "describe": "Say what kind of attention a model has, layer by layer, or how two models differ.",
     "scaling": "Measure why scores are divided by √d_k, on random vectors or on a model's own heads.",
     "complexity": "Measure how time and memory grow with length, for three ways to attend.",
     "plan": "Predict memory and time of a model on a text of N tokens, before anything runs.",
+    "bench": "Time the sweep beside the other ways to attend, on this machine.",
     "doctor": "Say what this installation has, and what to do about what it lacks.",
 }
 

@@ -1,0 +1,55 @@
+"""Timing cases that take turns, so that what slows the machine for a while slows all of them."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+BUSY = 0.5
+"""Load of the last minute, in processes besides this one, above which figures would not be worth reporting."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one case over `rounds` rounds."""
+
+    median: float
+    least: float
+    most: float
+    rounds: int
+
+
+def load() -> float:
+    """Processes that wanted a core over the last minute; 0 where the system does not tell."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def in_turn(cases: Mapping[str, Callable[[], object]], rounds: int, seconds: float = math.inf) -> dict[str, Timing]:
+    """One unmeasured round, then `rounds` in which the cases take turns; no further round once `seconds` are over.
+
+    Where not even one further round would fit into `seconds`, the first one is what is reported.
+    """
+    began = time.perf_counter()
+    first = {name: [_timed(run)] for name, run in cases.items()}
+    one = time.perf_counter() - began
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(rounds):
+        if time.perf_counter() - began + one > seconds:
+            break
+        for name, run in cases.items():
+            times[name].append(_timed(run))
+    return {name: _timing(values or first[name]) for name, values in times.items()}
+
+
+def _timed(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def _timing(values: list[float]) -> Timing:
+    return Timing(statistics.median(values), min(values), max(values), len(values))
