@@ -89,7 +89,7 @@ def test_a_click_pins_and_the_query_is_ranked_as_by_numpy(
     page.until("location.hash.includes('query=8') && location.hash.includes('key=2')")
     page.wait_for_selector(".ranked tbody tr")
     columns, rows = table(saved(page, "query", "Table (CSV)"))
-    assert columns == ["rank", "position", "key", "raw_score", "score", "weight"]
+    assert columns == ["rank", "position", "key", "raw_score", "score", "weight", "value_norm", "weight_times_norm"]
     weights = cat.weights(5, 11, IT)[0]
     assert [int(row[1]) for row in rows] == np.argsort(-weights, kind="stable").tolist()
     np.testing.assert_allclose([float(row[5]) for row in rows], np.sort(weights)[::-1], atol=1e-5)
@@ -235,25 +235,14 @@ def test_runs_of_different_texts_are_not_compared(
     page.wait_for_selector("text=runs of different texts")
 
 
-def test_values_are_measured_by_length_where_the_run_has_them(
-    open_page: Callable[..., Page],
-    saved: Callable[..., bytes],
-    serve: Callable[..., str],
-    minilm_folder: Any,
-    tmp_path: Any,
+def test_the_query_tells_the_length_of_each_value(
+    open_page: Callable[..., Page], saved: Callable[..., bytes], url: str, cat: Run, minilm_folder: Any
 ) -> None:
     import torch
 
-    from heedmap.capture.look import look
     from heedmap.capture.models import resolve
 
-    run = look(
-        "The cat sat on the mat",
-        str(minilm_folder),
-        out=tmp_path / "values",
-        statistics=["default", "value_received"],
-    )
-    page = open_page(f"{serve(run)}#head=self.2.3&query=3")
+    page = open_page(f"{url}#head=self.2.3&query=3")
     page.wait_for_selector("text=w‖v‖")
     page.wait_for_selector(".ranked tbody tr")
     columns, rows = table(saved(page, "query", "Table (CSV)"))
@@ -261,13 +250,23 @@ def test_values_are_measured_by_length_where_the_run_has_them(
     loaded = resolve(str(minilm_folder))
     with torch.no_grad():
         hidden = loaded.model(
-            **loaded.tokenizer(run.text, return_tensors="pt"), output_hidden_states=True
+            **loaded.tokenizer(cat.text, return_tensors="pt"), output_hidden_states=True
         ).hidden_states[2]
         attention = loaded.model.encoder.layer[2].attention.self
         norms = attention.value(hidden)[0].view(-1, 12, 32)[:, 3].norm(dim=-1).numpy()
     for row in rows:
         assert float(row[6]) == pytest.approx(norms[int(row[1])], rel=1e-4)
         assert float(row[7]) == pytest.approx(norms[int(row[1])] * float(row[5]), rel=1e-4)
+
+
+def test_a_run_of_an_earlier_writer_ranks_keys_without_the_lengths_of_values(
+    open_page: Callable[..., Page], serve: Callable[..., str], made: Any, tmp_path: Any
+) -> None:
+    run = made.make_run(tmp_path / "early", made.uniform(5)[None, None])
+    page = open_page(f"{serve(run)}#query=3")
+    page.wait_for_selector("text=does not hold the lengths of the values")
+    assert page.locator(".ranked tbody tr").count() == 5
+    assert "‖v‖" not in page.locator(".ranked thead").inner_text()
 
 
 def test_parts_of_a_model_are_told_apart(

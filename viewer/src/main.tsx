@@ -9,6 +9,7 @@ import { served } from './data/served'
 import type { Source } from './data/source'
 import { widgetSource, type AnyModel } from './data/widget'
 import { App } from './ui/app'
+import { sharpest } from './ui/first'
 import { Context, layerOf, type RunView, type Shared } from './ui/model'
 import { fromLink, toLink, type State } from './ui/state'
 import { Store } from './ui/store'
@@ -87,6 +88,8 @@ function show(place: Place): { close(): void; state: Store<State> } {
   }
 }
 
+const idOf = (key: [string, number, number] | null) => key && { part: key[0], layer: key[1], head: key[2] }
+
 /** How long the first picture waits to learn which head is the most telling; later news move nothing. */
 const PATIENCE_MS = 300
 
@@ -108,6 +111,7 @@ async function open(
       order: order.indexOf(entry),
       remote,
       opened,
+      first: null,
       telling: null,
       types: null,
       parts,
@@ -120,9 +124,10 @@ async function open(
     }
     const asked = remote.call<Telling>('telling').catch(() => null)
     const early = await Promise.race([asked, new Promise<null>((resolve) => setTimeout(resolve, PATIENCE_MS, null))])
-    if (view.order === shared.state.get().run && !shared.state.get().head && (entry.exact?.[0] ?? early?.show)) {
-      const [part, layer, head] = (entry.exact?.[0] ?? early?.show)!
-      if (layerOf(view, { part, layer, head })?.heads.includes(head)) shared.state.set({ head: { part, layer, head } })
+    const first = idOf(entry.exact?.[0] ?? early?.show ?? null) ?? sharpest(opened)
+    if (first && layerOf(view, first)?.heads.includes(first.head)) {
+      view.first = first
+      if (view.order === shared.state.get().run && !shared.state.get().head) shared.state.set({ head: first })
     }
     put({ ...view, telling: early })
     const telling = early ?? (await asked)

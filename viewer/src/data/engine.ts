@@ -1,10 +1,12 @@
 /** Everything that reads or computes, behind one object that runs in a Web Worker or, where none may start, on the page. */
-import { whyOpaque } from './masks'
+import { hidden } from './hidden'
+import { Inputs } from './inputs'
+import { allowed, whyOpaque } from './masks'
 import { parseMeta, type HeadId, type Layer, type Meta, type Opened, type Tokens } from './run'
 import { TensorFile } from './safetensors'
 import { LeftOutError, RunError, type Source } from './source'
 import { TableFile, type Columns } from './tables'
-import { finish, rawScores, windowOf, type Keys, type Pool, type Rows, type What } from './weights'
+import { finish, rawScores, windowOf, type Pool, type What } from './weights'
 
 export interface Grid {
   rows: number
@@ -46,20 +48,25 @@ export interface RowOf {
   weights: Float64Array
 }
 
+export interface Cell {
+  raw: number
+  score: number
+  weight: number
+  hidden: boolean
+}
+
 export interface Products {
   query: Float64Array
   key: Float64Array
 }
-
-const WHOLE_TENSOR = 16 * 2 ** 20
-const CACHE = 128 * 2 ** 20
 
 export class Engine {
   private meta!: Meta
   private layers = new Map<string, Layer>()
   private tables = new Map<string, Promise<TableFile>>()
   private tensors = new Map<string, Promise<TensorFile>>()
-  private cache = new Map<string, { values: Promise<Float32Array | Float64Array>; bytes: number }>()
+  private readonly inputs = new Inputs(() => this.tensorFile('inputs.safetensors'))
+  private masked = new Map<string, Uint32Array>()
 
   /** `pause` lets other work in between: it resolves when this computation may go on, and rejects when it must stop. */
   constructor(
@@ -88,7 +95,7 @@ export class Engine {
     if (why !== null) return why
     if (layer.requires?.length) return `the formula has ${layer.requires.join(', ')}, which this viewer does not know`
     try {
-      await this.values(layer, 'row_sum', layer.heads.indexOf(id.head) * layer.query_len, 1)
+      await this.inputs.touch(layer, id.head)
       return null
     } catch (error) {
       if (error instanceof LeftOutError) return error.message
@@ -113,7 +120,7 @@ export class Engine {
     const size = rows * keys
     try {
       const values = await file.values(name, heads === 1 ? 0 : layer.heads.indexOf(id.head) * size, size)
-      return { rows, keys, values: new Float32Array(values), cut: 'array_split' }
+      return this.marked(layer, { rows, keys, values: new Float32Array(values), cut: 'array_split' })
     } catch (error) {
       if (error instanceof LeftOutError) return kind === 'mean' ? this.thumbnail(id) : null
       throw error
@@ -125,8 +132,29 @@ export class Engine {
     const all = await this.thumbnails()
     const one = all.find((t) => t.id.part === id.part && t.id.layer === id.layer && t.id.head === id.head)
     return one
-      ? { rows: one.rows, keys: one.keys, values: Float32Array.from(one.values, (v) => one.top * (v / 255) ** 2) }
+      ? this.marked(this.layer(id), {
+          rows: one.rows,
+          keys: one.keys,
+          values: Float32Array.from(one.values, (v) => one.top * (v / 255) ** 2),
+        })
       : null
+  }
+
+  /** The same grid, with −0 in cells in which the mask hides every pair. */
+  private marked(layer: Layer, grid: Grid): Grid {
+    if (whyOpaque(layer.mask) !== null) return grid
+    const name = JSON.stringify([
+      layer.mask,
+      layer.query_len,
+      layer.key_len,
+      layer.query_offset,
+      layer.key_offset,
+      grid.cut,
+    ])
+    let cells = this.masked.get(`${name} ${grid.rows} ${grid.keys}`)
+    if (!cells) this.masked.set(`${name} ${grid.rows} ${grid.keys}`, (cells = hidden(layer, grid)))
+    for (const cell of cells) if (grid.values[cell] === 0) grid.values[cell] = -0
+    return grid
   }
 
   /** Every head's map at 64×64, from a file that is derived from the run: bytes 0…255 of the square root of w / top. */
@@ -169,8 +197,8 @@ export class Engine {
   async window(spec: WindowSpec, ticket: number): Promise<Grid> {
     const layer = this.layer(spec)
     const [rows, keys] = await Promise.all([
-      this.rows(layer, spec.head, spec.queryStart, spec.queryEnd),
-      this.keys(layer, spec.head, spec.keyStart, spec.keyEnd),
+      this.inputs.rows(layer, spec.head, spec.queryStart, spec.queryEnd),
+      this.inputs.keys(layer, spec.head, spec.keyStart, spec.keyEnd),
     ])
     const count = spec.queryEnd - spec.queryStart
     const values = await windowOf(layer, rows, count, keys, layer.head_dim, spec, () => this.pause(ticket))
@@ -181,8 +209,8 @@ export class Engine {
   async row(id: HeadId, query: number): Promise<RowOf> {
     const layer = this.layer(id)
     const [rows, keys] = await Promise.all([
-      this.rows(layer, id.head, query, query + 1),
-      this.keys(layer, id.head, 0, layer.key_len),
+      this.inputs.rows(layer, id.head, query, query + 1),
+      this.inputs.keys(layer, id.head, 0, layer.key_len),
     ])
     const raw = new Float64Array(keys.count)
     rawScores(rows, 0, 1, keys, layer.head_dim, raw)
@@ -194,12 +222,12 @@ export class Engine {
     return { raw, scores, weights }
   }
 
-  /** One pair: its raw score, score and weight. */
-  async cell(id: HeadId, query: number, key: number): Promise<{ raw: number; score: number; weight: number }> {
+  /** One pair: its raw score, score and weight, and whether the mask hides it. */
+  async cell(id: HeadId, query: number, key: number): Promise<Cell> {
     const layer = this.layer(id)
     const [rows, keys] = await Promise.all([
-      this.rows(layer, id.head, query, query + 1),
-      this.keys(layer, id.head, key, key + 1),
+      this.inputs.rows(layer, id.head, query, query + 1),
+      this.inputs.keys(layer, id.head, key, key + 1),
     ])
     const value = new Float64Array(1)
     const of = (what: What) => {
@@ -207,15 +235,17 @@ export class Engine {
       finish(what, layer, rows, 0, 1, keys, value)
       return value[0]
     }
-    return { raw: of('raw'), score: of('scores'), weight: of('weights') }
+    const may = new Uint8Array(1)
+    allowed(layer.mask, rows.position, keys.position, 1, may)
+    return { raw: of('raw'), score: of('scores'), weight: of('weights'), hidden: !may[0] }
   }
 
   /** The vectors of one pair. */
   async pair(id: HeadId, query: number, key: number): Promise<Products> {
     const layer = this.layer(id)
     const [rows, keys] = await Promise.all([
-      this.rows(layer, id.head, query, query + 1),
-      this.keys(layer, id.head, key, key + 1),
+      this.inputs.rows(layer, id.head, query, query + 1),
+      this.inputs.keys(layer, id.head, key, key + 1),
     ])
     return {
       query: Float64Array.from(rows.query.subarray(0, layer.head_dim)),
@@ -223,78 +253,22 @@ export class Engine {
     }
   }
 
+  /** ‖v‖ of every key; null where the run does not hold it. */
+  async valueNorms(id: HeadId): Promise<Float32Array | null> {
+    return this.inputs.norms(this.layer(id), id.head)
+  }
+
+  /** Reads a head's query and key before a window asks for them. */
+  async warm(id: HeadId): Promise<null> {
+    await this.inputs.warm(this.layer(id), id.head)
+    return null
+  }
+
   private layer(id: HeadId): Layer {
     const layer = this.layers.get(`${id.part} ${id.layer}`)
     if (!layer || !layer.heads.includes(id.head))
       throw new RunError(`this run has no head ${id.part} ${id.layer}.${id.head}`)
     return layer
-  }
-
-  private async rows(layer: Layer, head: number, start: number, end: number): Promise<Rows> {
-    const at = layer.heads.indexOf(head) * layer.query_len + start
-    const dim = layer.head_dim
-    const count = end - start
-    const [query, rowMax, rowSum] = await Promise.all([
-      this.part(layer, 'query', head, at * dim, count * dim, layer.query_len * dim),
-      this.part(layer, 'row_max', head, at, count, layer.query_len),
-      this.part(layer, 'row_sum', head, at, count, layer.query_len),
-    ])
-    return {
-      query,
-      rowMax: rowMax as Float32Array,
-      rowSum: rowSum as Float32Array,
-      position: start + layer.query_offset,
-    }
-  }
-
-  private async keys(layer: Layer, head: number, start: number, end: number): Promise<Keys> {
-    const keyHead = Math.floor(head / (layer.query_heads / layer.key_heads))
-    const dim = layer.head_dim
-    const at = (keyHead * layer.key_len + start) * dim
-    const key = await this.part(layer, 'key', keyHead, at, (end - start) * dim, layer.key_len * dim)
-    return { key, position: start + layer.key_offset, count: end - start }
-  }
-
-  /** A range of values within one head's share of a tensor; a small share is read whole once and kept. */
-  private async part(
-    layer: Layer,
-    what: string,
-    head: number,
-    offset: number,
-    count: number,
-    share: number,
-  ): Promise<Float32Array | Float64Array> {
-    if (share * 4 > WHOLE_TENSOR) return this.values(layer, what, offset, count)
-    const first = Math.floor(offset / share) * share
-    const name = `${layer.part} ${layer.layer} ${what} ${head}`
-    let kept = this.cache.get(name)
-    if (!kept) {
-      kept = { values: this.values(layer, what, first, share), bytes: share * 4 }
-      kept.values.catch(() => this.cache.delete(name))
-    } else this.cache.delete(name)
-    this.cache.set(name, kept)
-    this.forget()
-    return (await kept.values).subarray(offset - first, offset - first + count)
-  }
-
-  private forget(): void {
-    let total = 0
-    for (const entry of this.cache.values()) total += entry.bytes
-    for (const [name, entry] of this.cache) {
-      if (total <= CACHE) return
-      this.cache.delete(name)
-      total -= entry.bytes
-    }
-  }
-
-  private async values(
-    layer: Layer,
-    what: string,
-    offset: number,
-    count: number,
-  ): Promise<Float32Array | Float64Array> {
-    const file = await this.tensorFile('inputs.safetensors')
-    return (await file.values(`${layer.part}.${layer.layer}.${what}`, offset, count)) as Float32Array
   }
 
   private tensorFile(path: string): Promise<TensorFile> {

@@ -26,67 +26,84 @@ export function whyOpaque(mask: Mask): string | null {
   }
 }
 
-/** Writes 1 into `out` for each of `count` keys from `start` on that the query may see, 0 for the others. */
-export function allowed(mask: Mask, query: number, start: number, count: number, out: Uint8Array): void {
+/** Text positions from `from` on and before `to`. */
+export type Stretch = [from: number, to: number]
+
+/** The keys that a query may see, as stretches of text positions that ascend and do not touch. */
+export function stretches(mask: Mask, query: number): Stretch[] {
   switch (mask.kind) {
     case 'all':
-      out.fill(1, 0, count)
-      return
+      return [[-Infinity, Infinity]]
     case 'causal':
-      between(out, start, count, -Infinity, query + ((mask.offset as number | undefined) ?? 0) + 1)
-      return
+      return [[-Infinity, query + ((mask.offset as number | undefined) ?? 0) + 1]]
     case 'sliding_window': {
       const size = mask.size as number
-      if (mask.both_sides) between(out, start, count, query - size, query + size + 1)
-      else between(out, start, count, query - size + 1, query + 1)
-      return
+      return mask.both_sides ? [[query - size, query + size + 1]] : [[query - size + 1, query + 1]]
     }
     case 'chunked': {
       const size = mask.size as number
       const first = (mask.start as number | undefined) ?? 0
       const chunk = Math.floor((query - first) / size)
-      between(out, start, count, first + chunk * size, first + (chunk + 1) * size)
-      return
+      return [[first + chunk * size, first + (chunk + 1) * size]]
     }
     case 'prefix':
-      between(out, start, count, -Infinity, mask.length as number)
-      return
+      return [[-Infinity, mask.length as number]]
     case 'padding':
-      out.fill(0, 0, count)
-      for (const [from, to] of mask.valid as [number, number][]) add(out, start, count, from, to)
-      return
+      return joined(mask.valid as Stretch[])
     case 'packed': {
-      out.fill(0, 0, count)
       const documents = mask.documents as [number, number, number][]
       const own = documents.find(([from, to]) => query >= from && query < to)
-      if (!own) return
-      for (const [from, to, name] of documents) if (name === own[2]) add(out, start, count, from, to)
-      return
+      return own ? joined(documents.filter((one) => one[2] === own[2]).map(([from, to]) => [from, to])) : []
     }
     case 'and':
-    case 'or': {
-      const [first, ...rest] = mask.of as Mask[]
-      allowed(first, query, start, count, out)
-      const other = new Uint8Array(count)
-      for (const part of rest) {
-        allowed(part, query, start, count, other)
-        if (mask.kind === 'and') for (let i = 0; i < count; i++) out[i] &= other[i]
-        else for (let i = 0; i < count; i++) out[i] |= other[i]
-      }
-      return
-    }
+      return (mask.of as Mask[]).map((part) => stretches(part, query)).reduce(both)
+    case 'or':
+      return joined((mask.of as Mask[]).flatMap((part) => stretches(part, query)))
     default:
       throw new Error(whyOpaque(mask) ?? mask.kind)
   }
 }
 
-function between(out: Uint8Array, start: number, count: number, from: number, to: number): void {
-  out.fill(0, 0, count)
-  add(out, start, count, from, to)
+function joined(found: Stretch[]): Stretch[] {
+  const sorted = found.filter(([from, to]) => from < to).sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0))
+  const result: Stretch[] = []
+  for (const [from, to] of sorted) {
+    const last = result[result.length - 1]
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to)
+    else result.push([from, to])
+  }
+  return result
 }
 
-function add(out: Uint8Array, start: number, count: number, from: number, to: number): void {
-  const first = Math.max(0, from - start)
-  const last = Math.min(count, to - start)
-  if (first < last) out.fill(1, first, last)
+function both(a: Stretch[], b: Stretch[]): Stretch[] {
+  const result: Stretch[] = []
+  for (let i = 0, j = 0; i < a.length && j < b.length; a[i][1] < b[j][1] ? i++ : j++) {
+    const [from, to] = [Math.max(a[i][0], b[j][0]), Math.min(a[i][1], b[j][1])]
+    if (from < to) result.push([from, to])
+  }
+  return result
+}
+
+/** Writes 1 into `out` for each of `count` keys from `start` on that the query may see, 0 for the others. */
+export function allowed(mask: Mask, query: number, start: number, count: number, out: Uint8Array): void {
+  out.fill(0, 0, count)
+  for (const [from, to] of stretches(mask, query)) {
+    const [first, last] = [Math.max(0, from - start), Math.min(count, to - start)]
+    if (first < last) out.fill(1, first, last)
+  }
+}
+
+/** Marks, in one row of cells, those of which a query may see a key. `cellOf` says in which cell the i-th key lies. */
+export function seen(
+  mask: Mask,
+  query: number,
+  start: number,
+  count: number,
+  cellOf: (key: number) => number,
+  out: Uint8Array,
+): void {
+  for (const [from, to] of stretches(mask, query)) {
+    const [first, last] = [Math.max(0, from - start), Math.min(count, to - start)]
+    if (first < last) out.fill(1, cellOf(first), cellOf(last - 1) + 1)
+  }
 }

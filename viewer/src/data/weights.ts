@@ -6,7 +6,8 @@
  *
  * A sink needs no term: a row's maximum and sum include it. Products are summed in double precision.
  */
-import { allowed, type Mask } from './masks'
+import { cellsOf } from './hidden'
+import { allowed, seen, type Mask } from './masks'
 
 export interface Formula {
   scale: number
@@ -126,7 +127,8 @@ export interface WindowRequest {
 
 /**
  * A window, pooled to `[outRows, outKeys]` where that is smaller than the window; float32.
- * A cell's mean is over its valid rows and all its keys, hidden ones counting 0, as in the run's pooled maps.
+ * A cell's mean is over its valid rows and all its keys, hidden ones counting 0, as in the run's pooled maps. A cell in
+ * which the mask hides every pair has the weight −0: the number 0, and yet told apart from a weight that came out as 0.
  * `pause` is awaited between blocks of rows, so that a long window can be interrupted or share a thread.
  */
 export async function windowOf(
@@ -147,8 +149,11 @@ export async function windowOf(
   const block = Math.max(1, Math.min(64, Math.floor(65536 / n)))
   const scratch = new Float64Array(block * n)
   const sums = new Float64Array(outKeys)
+  const visible = new Uint8Array(outKeys)
+  const cellOf = cellsOf(n, outKeys)
   for (let outRow = 0; outRow < outRows; outRow++) {
     sums.fill(request.pool === 'max' ? NaN : 0)
+    visible.fill(request.what === 'raw' ? 1 : 0)
     let valid = 0
     for (let first = rowBounds[outRow]; first < rowBounds[outRow + 1]; first += block) {
       const count = Math.min(block, rowBounds[outRow + 1] - first)
@@ -158,6 +163,8 @@ export async function windowOf(
         if (Number.isNaN(rows.rowSum[first + row])) continue
         valid++
         const at = row * n
+        if (rows.rowSum[first + row] !== 0)
+          seen(formula.mask, rows.position + first + row, keys.position, n, cellOf, visible)
         if (request.pool === 'max') {
           for (let cell = 0; cell < outKeys; cell++) {
             let top = sums[cell]
@@ -179,11 +186,13 @@ export async function windowOf(
     const to = outRow * outKeys
     for (let cell = 0; cell < outKeys; cell++) {
       out[to + cell] =
-        request.pool === 'max'
-          ? sums[cell]
-          : valid
-            ? sums[cell] / (valid * (keyBounds[cell + 1] - keyBounds[cell]))
-            : NaN
+        valid && !visible[cell] && request.what === 'weights'
+          ? -0
+          : request.pool === 'max'
+            ? sums[cell]
+            : valid
+              ? sums[cell] / (valid * (keyBounds[cell + 1] - keyBounds[cell]))
+              : NaN
     }
     const wait = pause()
     if (wait) await wait

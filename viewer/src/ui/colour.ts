@@ -51,6 +51,12 @@ const DIVERGING: Record<Theme, [Lch[], Lch[]]> = {
   ],
 }
 
+/** Where there is no weight to draw: rows that were left out, and pairs that the mask hides, which are hatched. */
+export const VEILS: Record<Theme, { missing: Rgb; ground: Rgb; hatch: Rgb }> = {
+  light: { missing: [213, 215, 211], ground: [241, 242, 239], hatch: [224, 226, 222] },
+  dark: { missing: [66, 70, 77], ground: [21, 23, 27], hatch: [42, 46, 52] },
+}
+
 /** Types of heads: one family of hues for what they share, told apart with any colour vision (after Okabe and Ito). */
 export const KIND_COLOURS: Record<string, string> = {
   induction: '#b3400a',
@@ -147,8 +153,17 @@ export function css(table: Uint8Array, share: number): string {
 /** Dark or light letters, whichever can be read on the colour at this share. */
 export function inkOn(table: Uint8Array, share: number): string {
   const at = 4 * Math.round(255 * Math.min(1, Math.max(0, share)))
-  const linear = [0, 1, 2].map((i) => {
-    const v = table[at + i] / 255
+  return inkFor([table[at], table[at + 1], table[at + 2]])
+}
+
+/** The same for a colour written as `#rrggbb`. */
+export function inkOnHex(colour: string): string {
+  return inkFor([1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) as Rgb)
+}
+
+function inkFor(colour: Rgb): string {
+  const linear = colour.map((byte) => {
+    const v = byte / 255
     return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4
   })
   const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -2,12 +2,13 @@
 import { useMemo, useState } from 'preact/hooks'
 import { headName, type HeadId, type Layer } from '../data/run'
 import { domainOf, palette } from './colour'
-import { Choice, Legend, Note, Panel, Select } from './controls'
+import { Legend, Note, Panel, Select } from './controls'
 import { number } from './format'
 import { largestOf, layersOf, useGrids, type Grids } from './grids'
 import { tableOf } from './map'
 import { Matrix } from './matrix'
 import { labelsOf, layerOf, useCurrent, useShared, useState_, useTheme, type RunView } from './model'
+import { Figure, Pair, Scales, usePair, usePointed, valueOf, Veiled, veiled } from './readout'
 import { pinsIn, usePins } from './pins'
 import type { Layered } from './renderer'
 import { isLog } from './state'
@@ -100,6 +101,7 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
     [difference],
   )
   const domain = domainOf(largest, log)
+  const veils = useMemo(() => veiled([...left, ...right]), [a.base, a.detail, b.base, b.detail])
   const high = domainOf(apart, false).high
   const common = {
     rows: layer.query_len,
@@ -122,28 +124,7 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
       name="Compare"
       title="Compare"
       class="compare"
-      tools={
-        <>
-          <Choice
-            label="A cell shows its"
-            value={pool}
-            options={[
-              ['mean', 'Mean'],
-              ['max', 'Max'],
-            ]}
-            onChange={(next) => state.set({ pool: next })}
-          />
-          <Choice
-            label="Colour scale"
-            value={log ? 'log' : 'linear'}
-            options={[
-              ['log', 'Log'],
-              ['linear', 'Linear'],
-            ]}
-            onChange={(next) => state.set({ colour: next })}
-          />
-        </>
-      }
+      tools={<Scales exact={a.exact && b.exact} />}
       table={() =>
         difference.length === 1
           ? tableOf(difference[0], labelsOf(run, layer), common.offsets)
@@ -197,12 +178,44 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
             name="weight"
           />
           <Legend table={palette('diverging', theme)} low={number(-high)} high={number(high)} name="difference" />
+          <Veiled {...veils} />
         </div>
       </div>
+      <Readout run={run} id={id} otherRun={otherRun} other={other} grids={[left, right]} exact={!a.why && !b.why} />
       <Means run={run} id={id} otherRun={otherRun} other={other} />
       {(a.error ?? b.error) && <Note alert>{a.error ?? b.error}</Note>}
       {(a.why ?? b.why) && <Note>Exact zoom is off: {a.why ?? b.why}.</Note>}
     </Panel>
+  )
+}
+
+/** What the cursor is on, in both heads. */
+function Readout(props: {
+  run: RunView
+  id: HeadId
+  otherRun: RunView
+  other: HeadId
+  grids: [Layered[], Layered[]]
+  exact: boolean
+}) {
+  const { query, key } = usePointed()
+  const a = usePair(props.run, props.id, query, key, props.exact)
+  const b = usePair(props.otherRun, props.other, query, key, props.exact)
+  if (query === null || key === null) return <p class="readout quiet">Point at a cell; a click pins it.</p>
+  const cells = props.grids.map((grids) => valueOf(grids, query, key))
+  const [p, q] = a && b ? [a.weight, b.weight] : cells
+  const hidden = a && b ? a.hidden && b.hidden : cells.every((value) => Object.is(value, -0))
+  const what = a && b ? 'weight' : 'cell'
+  return (
+    <Pair query={query} key_={key} hidden={hidden}>
+      {p !== null && q !== null && (
+        <>
+          <Figure name={what} value={p} />
+          <Figure name={`other ${what}`} value={q} />
+          <Figure name="difference" value={p - q} />
+        </>
+      )}
+    </Pair>
   )
 }
 
@@ -216,7 +229,9 @@ export function subtract(a: Layered[], b: Layered[]): Layered[] {
   const same = (p: Layered, q: Layered) =>
     p.rows === q.rows && p.keys === q.keys && p.q0 === q.q0 && p.q1 === q.q1 && p.k0 === q.k0 && p.k1 === q.k1
   if (a.length !== b.length || !a.every((grid, i) => same(grid, b[i]))) return []
-  return a.map((grid, i) => ({ ...grid, values: grid.values.map((v, j) => v - b[i].values[j]) }))
+  // −0 − −0 is 0: what the mask hides in both stays marked
+  const minus = (v: number, w: number) => (Object.is(v, -0) && Object.is(w, -0) ? -0 : v - w)
+  return a.map((grid, i) => ({ ...grid, values: grid.values.map((v, j) => minus(v, b[i].values[j])) }))
 }
 
 const SHOWN = ['entropy', 'max_weight', 'concentration', 'mean_distance', 'saturation']

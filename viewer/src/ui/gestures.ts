@@ -64,7 +64,7 @@ export function useGestures(frame: RefObject<HTMLElement | null>, options: Optio
       }
     }
     const onWheel = (event: WheelEvent) => {
-      if (wheel === 'focused' && !event.ctrlKey && !event.metaKey && element.getRootNode() !== undefined) {
+      if (wheel === 'focused' && !event.ctrlKey && !event.metaKey) {
         const root = element.getRootNode() as Document | ShadowRoot
         if (root.activeElement !== element) return
       }

@@ -12,6 +12,9 @@ import type { View } from './state'
 /** A window of more products q_i · k_j than this waits until one zooms in. */
 const MOST_PRODUCTS = 4 * 2 ** 20 * 64
 
+/** Who stays with a head this long will zoom in: its query and key are read beforehand. */
+const STAYS_MS = 150
+
 export interface Grids {
   /** In up to four pieces, each of cells of one size. */
   base: Layered[]
@@ -65,6 +68,12 @@ export function useGrids(
     fresh.current = true
     setFailed(null)
   }, [head])
+
+  useEffect(() => {
+    if (!exactOn) return
+    const timer = setTimeout(() => run.remote.call('warm', id).catch(() => undefined), STAYS_MS) // a window tells why
+    return () => clearTimeout(timer)
+  }, [run, head, exactOn])
 
   useEffect(() => {
     if (!exactOn || !fits || !pixels.width) {

@@ -1,8 +1,10 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { headName } from '../data/run'
-import { css, inkOn, KIND_COLOURS, palette } from './colour'
+import { css, inkOn, inkOnHex, KIND_COLOURS, palette } from './colour'
 import { number } from './format'
+import { arrange } from './headorder'
 import { sameHead, useAsync, useCurrent, useTheme } from './model'
+import type { State } from './state'
 
 interface Thumbnail {
   id: { part: string; layer: number; head: number }
@@ -13,6 +15,9 @@ interface Thumbnail {
 
 interface Props {
   maps: boolean
+  order: State['order']
+  /** What the heads are ordered by. */
+  keys: ArrayLike<number>
   kinds: string[] | null
   values: ArrayLike<number>
   range: [number, number]
@@ -20,23 +25,21 @@ interface Props {
   onOpen: (index: number) => void
 }
 
-/** Layers down, heads across; layers without attention leave their gap. */
-export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) {
+const GROUPS: Record<State['order'], string> = {
+  place: 'Heads by layer',
+  layer: 'Heads of each layer in order',
+  largest: 'Heads, the largest first',
+  smallest: 'Heads, the smallest first',
+}
+
+/** Layers down, heads across, where layers without attention leave their gap; or heads in the order of a statistic. */
+export function HeadGrid({ maps, order, keys, kinds, values, range, onTell, onOpen }: Props) {
   const theme = useTheme()
   const { run, id } = useCurrent()!
   const { heads } = run.opened
   const table = palette('sequential', theme)
   const body = useRef<HTMLDivElement>(null)
-  const rows = useMemo(() => {
-    const found = new Map<string, { part: string; layer: number; cells: Map<number, number> }>()
-    heads.forEach(({ part, layer, head }, index) => {
-      const key = `${part} ${layer}`
-      if (!found.has(key)) found.set(key, { part, layer, cells: new Map() })
-      found.get(key)!.cells.set(head, index)
-    })
-    return [...found.values()]
-  }, [heads])
-  const width = 1 + Math.max(...heads.map((h) => h.head))
+  const { columns, rows, named } = useMemo(() => arrange(heads, keys, order), [heads, keys, order])
   const thumbnails = useAsync<Thumbnail[]>(() => (maps ? run.remote.call('thumbnails') : null), [maps, run])
   const small = useMemo(() => {
     const by = new Map<string, Thumbnail>()
@@ -55,15 +58,15 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
     const target = (event.target as HTMLElement).closest<HTMLElement>('[data-index]')
     if (!step[event.key] || !target) return
     event.preventDefault()
-    const at = heads[Number(target.dataset.index)]
-    let row = rows.findIndex((r) => r.part === at.part && r.layer === at.layer)
-    let head = at.head
+    const index = Number(target.dataset.index)
+    let row = rows.findIndex(({ cells }) => cells.includes(index))
+    let column = rows[row].cells.indexOf(index)
     for (;;) {
       row += step[event.key][0]
-      head += step[event.key][1]
-      if (row < 0 || row >= rows.length || head < 0 || head >= width) return
-      const next = rows[row].cells.get(head)
-      if (next !== undefined) {
+      column += step[event.key][1]
+      const next = rows[row]?.cells[column]
+      if (next === undefined) return
+      if (next !== null) {
         body.current!.querySelector<HTMLElement>(`[data-index="${next}"]`)!.focus()
         return
       }
@@ -73,26 +76,28 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
 
   return (
     <div
-      class={`head-grid${maps ? ' maps' : ''}`}
+      class={`head-grid${maps ? ' maps' : ''}${named === 'no' ? '' : ' named'}`}
       style={{ '--rows': String(rows.length) }}
       onKeyDown={onKeyDown}
       onMouseLeave={() => onTell(null)}
     >
-      <div class="head-row head-names" aria-hidden="true">
-        <span />
-        {Array.from({ length: width }, (_, head) => (
-          <span key={head}>{width <= 16 || head % 4 === 0 ? head : ''}</span>
-        ))}
-      </div>
-      <div class="head-body" ref={body} role="group" aria-label="Heads by layer, arrow keys move, Enter opens">
-        {rows.map(({ part, layer, cells }) => (
-          <div class="head-row" key={`${part} ${layer}`}>
+      {columns.length > 0 && (
+        <div class="head-row head-names" aria-hidden="true">
+          <span />
+          {columns.map((name, i) => (
+            <span key={i}>{name}</span>
+          ))}
+        </div>
+      )}
+      <div class="head-body" ref={body} role="group" aria-label={`${GROUPS[order]}, arrow keys move, Enter opens`}>
+        {rows.map(({ name, cells }) => (
+          <div class="head-row" key={name}>
             <span class="layer-name" aria-hidden="true">
-              {run.parts.length > 1 ? `${part} ${layer}` : layer}
+              {name}
             </span>
-            {Array.from({ length: width }, (_, head) => {
-              const index = cells.get(head)
-              if (index === undefined) return <span key={head} class="no-head" />
+            {cells.map((index, place) => {
+              if (index === null) return <span key={`none ${place}`} class="no-head" />
+              const { part, layer, head } = heads[index]
               const thumbnail = maps ? small.get(`${part} ${layer} ${head}`) : undefined
               const value = share(index)
               const background = maps
@@ -104,20 +109,25 @@ export function HeadGrid({ maps, kinds, values, range, onTell, onOpen }: Props) 
                     : undefined
               return (
                 <button
-                  key={head}
+                  key={index}
                   type="button"
                   class={run.exact?.has(`${part} ${layer} ${head}`) ? 'head held' : 'head'}
                   data-index={index}
                   tabIndex={index === Math.max(0, chosen) ? 0 : -1}
                   aria-current={index === chosen}
                   aria-label={`Head ${headName(heads[index], run.parts.length)}, ${kinds ? kinds[index] : number(values[index])}`}
-                  style={{ background, color: maps ? undefined : inkOn(table, value) }}
+                  style={{ background, color: background && (kinds ? inkOnHex(background) : inkOn(table, value)) }}
                   onMouseEnter={() => onTell(index)}
                   onFocus={() => onTell(index)}
                   onBlur={() => onTell(null)}
                   onClick={() => onOpen(index)}
                 >
                   {thumbnail && <Small one={thumbnail} table={table} />}
+                  {named !== 'no' && (
+                    <span class="head-name" aria-hidden="true">
+                      {named === 'head' ? head : `${layer}.${head}`}
+                    </span>
+                  )}
                 </button>
               )
             })}

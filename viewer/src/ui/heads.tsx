@@ -1,5 +1,5 @@
 /** All heads at once: a grid by layer and head, small maps, a scatter of two statistics, or a table. */
-import { useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { headName } from '../data/run'
 import { KIND_COLOURS, palette } from './colour'
 import { Choice, Legend, Panel, Select } from './controls'
@@ -10,6 +10,14 @@ import { useCurrent, useShared, useState_, useTheme } from './model'
 import { Scatter } from './scatter'
 import { KINDS, kindsOf, measures, rangeOf } from './statistics'
 
+/** Order, what it is called, and what it is called where types are ordered. */
+const ORDERS = [
+  ['place', 'by layer and head', 'by layer and head'],
+  ['layer', 'sorted in each layer', 'by type in each layer'],
+  ['largest', 'largest first', 'by type'],
+  ['smallest', 'smallest first', ''],
+] as const
+
 export function Heads() {
   const { state } = useShared()
   const theme = useTheme()
@@ -18,6 +26,7 @@ export function Heads() {
   const statistic = useState_((s) => s.statistic)
   const x = useState_((s) => s.x)
   const y = useState_((s) => s.y)
+  const order = useState_((s) => s.order)
   const [told, setTold] = useState<number | null>(null)
   const { run } = current
   const all = measures(run)
@@ -32,6 +41,7 @@ export function Heads() {
     run.opened.heads.findIndex(
       (h) => h.part === current.id.part && h.layer === current.id.layer && h.head === current.id.head,
     )
+  const places = useMemo(() => kinds.map((kind) => -Object.keys(KINDS).indexOf(kind)), [run.types])
   const shown = [...new Set(kinds)].sort((a, b) => Object.keys(KINDS).indexOf(a) - Object.keys(KINDS).indexOf(b))
   const open = (index: number) =>
     state.set({ head: run.opened.heads[index], view: sameShape(index) ? state.get().view : null })
@@ -75,19 +85,31 @@ export function Heads() {
           <Select label="across" value={named(x).name} options={options} onChange={(name) => state.set({ x: name })} />
           <Select label="up" value={named(y).name} options={options} onChange={(name) => state.set({ y: name })} />
         </div>
-      ) : view === 'grid' ? (
+      ) : view === 'table' ? null : (
         <div class="row">
+          {(view === 'grid' || order !== 'place') && (
+            <Select
+              label={view === 'grid' ? 'coloured by' : 'sorted by'}
+              value={byType ? 'type' : chosen.name}
+              options={run.types ? [['type', 'type'] as const, ...options] : options}
+              onChange={(name) => state.set({ statistic: name })}
+            />
+          )}
           <Select
-            label="coloured by"
-            value={byType ? 'type' : chosen.name}
-            options={run.types ? [['type', 'type'] as const, ...options] : options}
-            onChange={(name) => state.set({ statistic: name })}
+            label="order"
+            value={order}
+            options={ORDERS.filter(([name]) => !byType || name !== 'smallest').map(
+              ([name, text, ofTypes]) => [name, byType ? ofTypes : text] as const,
+            )}
+            onChange={(name) => state.set({ order: name as typeof order })}
           />
         </div>
-      ) : null}
+      )}
       {view === 'grid' || view === 'maps' ? (
         <HeadGrid
           maps={view === 'maps'}
+          order={order}
+          keys={byType ? places : chosen.values}
           kinds={byType && view === 'grid' ? kinds : null}
           values={chosen.values}
           range={[low, high]}
@@ -98,6 +120,15 @@ export function Heads() {
         <Scatter x={named(x)} y={named(y)} kinds={run.types ? kinds : null} onTell={setTold} onOpen={open} />
       ) : (
         <HeadTable all={all} kinds={run.types ? kinds : null} onOpen={open} />
+      )}
+      {(view === 'grid' || view === 'maps') && order !== 'place' && (
+        <p class="quiet">
+          {byType
+            ? order === 'layer'
+              ? 'Each row is a layer, its heads by type.'
+              : 'All heads by type, row by row.'
+            : `${order === 'layer' ? 'Each row is a layer, its heads' : 'All heads, row by row,'} by ${chosen.label}, the ${order === 'smallest' ? 'smallest' : 'largest'} first.`}
+        </p>
       )}
       {view === 'grid' && !byType && (
         <Legend table={palette('sequential', theme)} low={number(low)} high={number(high)} name={chosen.unit} />

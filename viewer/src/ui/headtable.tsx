@@ -1,33 +1,35 @@
-import { useState } from 'preact/hooks'
 import { headName } from '../data/run'
 import { number } from './format'
-import { sameHead, useCurrent } from './model'
+import { ranked } from './headorder'
+import { sameHead, useCurrent, useShared, useState_ } from './model'
 import { KINDS, type Measure } from './statistics'
 
 /** Every head as a row, sorted by any column. */
 export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpen: (index: number) => void }) {
   const { run, id } = useCurrent()!
   const { heads } = run.opened
-  const [sort, setSort] = useState<{ name: string; down: boolean }>({ name: 'head', down: false })
-  const measure = props.all.find((m) => m.name === sort.name)
-  const order = heads.map((_, i) => i)
-  const value = (i: number) =>
-    measure ? measure.values[i] : sort.name === 'type' ? Object.keys(KINDS).indexOf(props.kinds![i]) : i
-  order.sort((a, b) => {
-    const [p, q] = [value(a), value(b)]
-    if (Number.isNaN(p) || Number.isNaN(q)) return Number(Number.isNaN(p)) - Number(Number.isNaN(q))
-    return (sort.down ? q - p : p - q) || a - b
-  })
+  const { state } = useShared()
+  const named = useState_((s) => s.sort)
+  const down = useState_((s) => s.down) === 'yes'
+  const measure = props.all.find((m) => m.name === named)
+  const sort = measure || (named === 'type' && props.kinds) ? named : 'head'
+  const all = heads.map((_, i) => i)
+  const values =
+    measure?.values ?? (sort === 'type' ? props.kinds!.map((kind) => Object.keys(KINDS).indexOf(kind)) : all)
+  const order = ranked(values, all, down)
   const column = (name: string, label: string, text = false) => (
     <th
       key={name}
       scope="col"
       class={text ? 'text' : ''}
-      aria-sort={sort.name === name ? (sort.down ? 'descending' : 'ascending') : 'none'}
+      aria-sort={sort === name ? (down ? 'descending' : 'ascending') : 'none'}
     >
-      <button type="button" onClick={() => setSort({ name, down: sort.name === name ? !sort.down : !text })}>
+      <button
+        type="button"
+        onClick={() => state.set({ sort: name, down: (sort === name ? !down : !text) ? 'yes' : 'no' })}
+      >
         {label}
-        <span aria-hidden="true">{sort.name === name ? (sort.down ? ' ↓' : ' ↑') : ''}</span>
+        <span aria-hidden="true">{sort === name ? (down ? ' ↓' : ' ↑') : ''}</span>
       </button>
     </th>
   )

@@ -11,7 +11,10 @@ import { niceTicks } from './scatter'
 
 const SHOWN = 40
 
-/** ‖v‖ of every key, from what it gave by weight and by length: Σ w‖v‖ / Σ w. Absent where the run did not measure it. */
+/**
+ * ‖v‖ of every key in a run that does not keep it, from what a key gave by weight and by length: Σ w‖v‖ / Σ w.
+ * Absent where the run did not measure that either.
+ */
 export function valueNorms(keys: Columns | null): Float64Array | null {
   const given = keys?.value_received as Float64Array | undefined
   const received = keys?.received as Float64Array | undefined
@@ -28,7 +31,8 @@ export function Inspector() {
   const head = [run, id.part, id.layer, id.head] as const
   const row = useAsync<RowOf>(() => (query === null ? null : run.remote.call('row', id, query)), [...head, query])
   const keys = useAsync<Columns | null>(() => run.remote.call('columns', 'key', id), [...head])
-  const norms = useMemo(() => valueNorms(keys.value), [keys.value])
+  const kept = useAsync<Float32Array | null>(() => run.remote.call('valueNorms', id), [...head])
+  const norms = useMemo(() => kept.value ?? valueNorms(keys.value), [kept.value, keys.value])
   const ranked = useMemo(() => {
     if (!row.value) return []
     const { weights } = row.value
@@ -140,8 +144,8 @@ export function Inspector() {
               {(ranked.length - SHOWN).toLocaleString('en')} more keys share {number(rest)}; the CSV holds all.
             </p>
           )}
-          {!norms && keys.value && (
-            <p class="quiet">For the lengths of the values, look with --statistics default,value_received.</p>
+          {!norms && row.value && !kept.loading && !keys.loading && (
+            <p class="quiet">This run does not hold the lengths of the values; a new look at the text keeps them.</p>
           )}
           {row.value && ranked.length === 0 && <p class="quiet">This query may attend to nothing.</p>}
           {row.error && <Note>{row.error}</Note>}

@@ -3,15 +3,15 @@ import { useMemo, useState } from 'preact/hooks'
 import { LEFT_OUT } from '../data/inside'
 import { headName } from '../data/run'
 import { domainOf, palette } from './colour'
-import { Choice, Legend, Note, Panel } from './controls'
+import { Legend, Note, Panel } from './controls'
 import { number } from './format'
 import { zoomed } from './gestures'
 import { largestOf, layersOf, useGrids, wholeOf } from './grids'
 import { Matrix } from './matrix'
-import { labelsOf, useAsync, useCurrent, useShared, useState_, useTheme } from './model'
+import { labelsOf, useCurrent, useShared, useState_, useTheme } from './model'
+import { Figure, Pair, Scales, usePair, usePointed, valueOf, Veiled, veiled } from './readout'
 import type { Layered } from './renderer'
 import { fitView, isLog } from './state'
-import { useStore } from './store'
 import { usePins } from './pins'
 
 export function MapPanel() {
@@ -33,6 +33,7 @@ export function MapPanel() {
     [covering, grids.base, grids.detail],
   )
   const domain = domainOf(largest, log)
+  const veils = useMemo(() => veiled(covering ? [covering] : grids.base), [covering, grids.base])
   const layers = layersOf(grids)
   const zoom = (factor: number) =>
     state.set({ view: fitView(zoomed(view ?? whole, factor, 0.5, 0.5), layer.query_len, layer.key_len) })
@@ -49,26 +50,7 @@ export function MapPanel() {
       }
       tools={
         <>
-          {!grids.exact && (
-            <Choice
-              label="A cell shows its"
-              value={pool}
-              options={[
-                ['mean', 'Mean'],
-                ['max', 'Max'],
-              ]}
-              onChange={(next) => state.set({ pool: next })}
-            />
-          )}
-          <Choice
-            label="Colour scale"
-            value={log ? 'log' : 'linear'}
-            options={[
-              ['log', 'Log'],
-              ['linear', 'Linear'],
-            ]}
-            onChange={(next) => state.set({ colour: next })}
-          />
+          <Scales exact={grids.exact} />
           <span class="zoom">
             <button type="button" class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => zoom(2)}>
               −
@@ -112,11 +94,14 @@ export function MapPanel() {
       />
       <div class="under">
         <Readout grids={layers} exact={grids.why === null} cell={grids.cell} />
-        <Legend
-          table={palette('sequential', theme)}
-          low={log ? `≤ ${number(domain.low)}` : '0'}
-          high={number(domain.high)}
-        />
+        <span class="legends">
+          <Veiled {...veils} />
+          <Legend
+            table={palette('sequential', theme)}
+            low={log ? `≤ ${number(domain.low)}` : '0'}
+            high={number(domain.high)}
+          />
+        </span>
       </div>
       <p class="status" data-exact={grids.exact} data-busy={grids.busy}>
         {grids.exact
@@ -179,7 +164,7 @@ function listOf(grids: Layered[], offsets: { query: number; key: number }) {
   return { columns: ['query_start', 'query_stop', 'key_start', 'key_stop', 'weight'], rows }
 }
 
-/** What the cursor is on: both tokens, and the pair's weight, score and distance, computed exactly. */
+/** What the cursor is on: the pair's weight, score and distance, and what its cell shows. */
 function Readout({
   grids,
   exact,
@@ -189,55 +174,17 @@ function Readout({
   exact: boolean
   cell: { queries: number; keys: number }
 }) {
-  const { hover } = useShared()
-  const { run, id, layer } = useCurrent()!
-  const { pinned } = usePins()
-  const query = useStore(hover, (h) => h.query) ?? pinned.query
-  const key = useStore(hover, (h) => h.key) ?? pinned.key
-  const labels = labelsOf(run, layer)
-  const both = query !== null && key !== null
-  const pair = useAsync<{ weight: number; score: number; raw: number } | null>(
-    () => (both && exact ? run.remote.call('cell', id, query, key) : null),
-    [run, id.part, id.layer, id.head, both ? query : -1, both ? key : -1, exact],
-  )
-  if (!both) return <p class="readout quiet">Point at a cell; a click pins it.</p>
-  const distance = query + layer.query_offset - key - layer.key_offset
-  const pooled = cell.queries > 1 || cell.keys > 1 ? valueOf(grids, query, key) : null
+  const { run, id } = useCurrent()!
+  const { query, key } = usePointed()
+  const pair = usePair(run, id, query, key, exact)
+  if (query === null || key === null) return <p class="readout quiet">Point at a cell; a click pins it.</p>
+  const shown = valueOf(grids, query, key)
+  const pooled = cell.queries > 1 || cell.keys > 1
   return (
-    <p class="readout" aria-live="polite">
-      <span class="pair">
-        <bdi>{labels.query[query]}</bdi> → <bdi>{labels.key[key]}</bdi>
-      </span>
-      {pair.value && (
-        <>
-          <span>
-            weight <b>{number(pair.value.weight)}</b>
-          </span>
-          <span>
-            score <b>{number(pair.value.score)}</b>
-          </span>
-        </>
-      )}
-      {pooled !== null && (
-        <span>
-          cell <b>{number(pooled)}</b>
-        </span>
-      )}
-      {!layer.cross && (
-        <span>
-          distance <b>{number(distance)}</b>
-        </span>
-      )}
-    </p>
+    <Pair query={query} key_={key} hidden={pair?.hidden ?? Object.is(shown, -0)}>
+      {pair && <Figure name="weight" value={pair.weight} />}
+      {pair && <Figure name="score" value={pair.score} />}
+      {pooled && shown !== null && <Figure name="cell" value={shown} />}
+    </Pair>
   )
-}
-
-function valueOf(grids: Layered[], query: number, key: number): number | null {
-  for (const grid of [...grids].reverse()) {
-    if (query < grid.q0 || query >= grid.q1 || key < grid.k0 || key >= grid.k1) continue
-    const row = Math.floor(((query - grid.q0 + 0.5) / (grid.q1 - grid.q0)) * grid.rows)
-    const column = Math.floor(((key - grid.k0 + 0.5) / (grid.k1 - grid.k0)) * grid.keys)
-    return grid.values[row * grid.keys + column]
-  }
-  return null
 }

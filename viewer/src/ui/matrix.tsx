@@ -1,9 +1,10 @@
 /** One matrix of queries × keys: drawn, labelled, moved by pointer and keyboard. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Axes, GUTTER, readable } from './axes'
-import { palette, type Domain } from './colour'
+import { palette, VEILS, type Domain } from './colour'
 import { useShared, useTheme } from './model'
-import { plain, redraws, webgl, type Layered, type Renderer } from './renderer'
+import { plain } from './plain'
+import { redraws, webgl, type Layered, type Renderer } from './renderer'
 import { fitView, type View } from './state'
 import { useGestures } from './gestures'
 
@@ -102,8 +103,7 @@ export function Matrix(props: MatrixProps) {
       const height = backing(plot.height * ratio, view.q1 - view.q0)
       if (element.width !== width) element.width = width
       if (element.height !== height) element.height = height
-      const missing: [number, number, number] = theme === 'dark' ? [44, 47, 52] : [228, 229, 226]
-      renderer.current?.draw({ grids, view, domain, table: palette(kind, theme), missing })
+      renderer.current?.draw({ grids, view, domain, table: palette(kind, theme), veils: VEILS[theme] })
     }
     draw()
     if (grids.length && !performance.getEntriesByName(FIRST).length) performance.mark(FIRST)

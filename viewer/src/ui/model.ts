@@ -16,7 +16,9 @@ export interface RunView {
   order: number
   remote: Remote
   opened: Opened
-  /** These arrive later. */
+  /** The head to open where none is asked for. */
+  first: HeadId | null
+  /** These arrive later, and move nothing. */
   telling: Telling | null
   types: Types | null
   parts: string[]
@@ -71,7 +73,7 @@ export function useCurrent(): Current | null {
   const head = useState_((state) => state.head)
   const run = list.find((one) => one.order === index) ?? list[0]
   if (!run) return null
-  const id = head && layerOf(run, head)?.heads.includes(head.head) ? head : run.opened.heads[0]
+  const id = head && layerOf(run, head)?.heads.includes(head.head) ? head : (run.first ?? run.opened.heads[0])
   return { run, index: run.order, id, layer: layerOf(run, id)! }
 }
 

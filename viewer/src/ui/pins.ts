@@ -33,7 +33,7 @@ export function usePins(): Pins {
       if (nextKey === null && nextQuery === pinned.query) nextQuery = -1
       if (nextQuery === null && nextKey === pinned.key) nextKey = -1
       state.set({
-        ...(nextQuery === null ? {} : { query: nextQuery < 0 ? null : nextQuery + layer.query_offset }),
+        ...(nextQuery === null ? {} : { query: nextQuery < 0 ? null : nextQuery + layer.query_offset, page: null }),
         ...(nextKey === null ? {} : { key: nextKey < 0 ? null : nextKey + layer.key_offset }),
       })
     },

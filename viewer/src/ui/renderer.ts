@@ -1,5 +1,5 @@
 /** Draws grids of numbers through a colour table: by WebGL2, or on a plain canvas with the same result. */
-import { share, type Domain } from './colour'
+import type { Domain } from './colour'
 import type { View } from './state'
 
 /** Numbers that cover rows q0…q1 and keys k0…k1 of the matrix, `rows × keys` cells. */
@@ -19,9 +19,20 @@ export interface Scene {
   view: View
   domain: Domain
   table: Uint8Array<ArrayBuffer>
-  /** For rows that were left out. */
-  missing: [number, number, number]
+  veils: Veils
 }
+
+export type Colour = [number, number, number]
+
+/** What is drawn where there is no weight: rows that were left out (NaN), and pairs that the mask hides (−0), hatched. */
+export interface Veils {
+  missing: Colour
+  ground: Colour
+  hatch: Colour
+}
+
+/** Device pixels from one line of the hatch to the next, and how many of them the line takes, along a row. */
+export const HATCH = { step: 8, line: 2 }
 
 export interface Renderer {
   readonly kind: 'webgl2' | 'canvas'
@@ -53,6 +64,8 @@ export function webgl(canvas: HTMLCanvasElement): Renderer | null {
     domain: uniform('domain'),
     log: uniform('logarithmic'),
     missing: uniform('missing'),
+    ground: uniform('ground'),
+    hatch: uniform('hatch'),
   }
   const largest = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number
   const textures = new Map<Float32Array, WebGLTexture>()
@@ -70,8 +83,12 @@ export function webgl(canvas: HTMLCanvasElement): Renderer | null {
     const texture = gl.createTexture()
     gl.bindTexture(gl.TEXTURE_2D, texture)
     nearest()
-    // NaN is not sure to survive a texture; no weight, score or difference is as large as this mark
-    const values = grid.values.some(Number.isNaN) ? grid.values.map((v) => (Number.isNaN(v) ? 3e38 : v)) : grid.values
+    // neither NaN nor −0 is sure to survive a texture; no weight, score or difference is as large as these marks
+    const values = grid.values.slice()
+    for (let i = 0; i < values.length; i++) {
+      if (Number.isNaN(values[i])) values[i] = 3e38
+      else if (values[i] === 0 && Object.is(values[i], -0)) values[i] = -3e38
+    }
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.R32F, grid.keys, grid.rows, 0, gl.RED, gl.FLOAT, values)
     textures.set(grid.values, texture)
     return texture
@@ -79,7 +96,7 @@ export function webgl(canvas: HTMLCanvasElement): Renderer | null {
 
   return {
     kind: 'webgl2',
-    draw({ grids, view, domain, table, missing }) {
+    draw({ grids, view, domain, table, veils }) {
       gl.viewport(0, 0, canvas.width, canvas.height)
       gl.activeTexture(gl.TEXTURE1)
       gl.bindTexture(gl.TEXTURE_2D, colours)
@@ -89,7 +106,8 @@ export function webgl(canvas: HTMLCanvasElement): Renderer | null {
       gl.clear(gl.COLOR_BUFFER_BIT)
       gl.uniform2f(at.domain, domain.low, domain.high)
       gl.uniform1i(at.log, domain.log ? 1 : 0)
-      gl.uniform3f(at.missing, ...(missing.map((v) => v / 255) as [number, number, number]))
+      for (const name of ['missing', 'ground', 'hatch'] as const)
+        gl.uniform3f(at[name], ...(veils[name].map((v) => v / 255) as Colour))
       gl.activeTexture(gl.TEXTURE0)
       const width = view.k1 - view.k0
       const height = view.q1 - view.q0
@@ -132,6 +150,8 @@ uniform sampler2D colours;
 uniform vec2 domain;
 uniform bool logarithmic;
 uniform vec3 missing;
+uniform vec3 ground;
+uniform vec3 hatch;
 in vec2 place;
 out vec4 colour;
 void main() {
@@ -140,66 +160,14 @@ void main() {
     colour = vec4(missing, 1.0);
     return;
   }
+  if (value < -2e38) {
+    bool line = mod(floor(gl_FragCoord.x) - floor(gl_FragCoord.y), ${HATCH.step}.0) < ${HATCH.line}.0;
+    colour = vec4(line ? hatch : ground, 1.0);
+    return;
+  }
   float share = logarithmic
     ? (value <= domain.x ? 0.0 : log(value / domain.x) / log(domain.y / domain.x))
     : (value - domain.x) / (domain.y - domain.x);
   int index = int(floor(clamp(share, 0.0, 1.0) * 255.0 + 0.5));
   colour = texelFetch(colours, ivec2(index, 0), 0);
 }`
-
-export function plain(canvas: HTMLCanvasElement): Renderer {
-  const context = canvas.getContext('2d', { alpha: false })!
-  const images = new Map<Float32Array, { key: string; image: HTMLCanvasElement }>()
-  return {
-    kind: 'canvas',
-    draw({ grids, view, domain, table, missing }) {
-      context.imageSmoothingEnabled = false
-      context.fillStyle = `rgb(${table[0]} ${table[1]} ${table[2]})`
-      context.fillRect(0, 0, canvas.width, canvas.height)
-      const key = `${domain.low} ${domain.high} ${domain.log} ${table.slice(0, 512).join()}`
-      const x = canvas.width / (view.k1 - view.k0)
-      const y = canvas.height / (view.q1 - view.q0)
-      for (const grid of grids) {
-        let drawn = images.get(grid.values)
-        if (drawn?.key !== key) {
-          drawn = { key, image: coloured(grid, domain, table, missing) }
-          images.set(grid.values, drawn)
-        }
-        context.drawImage(
-          drawn.image,
-          (grid.k0 - view.k0) * x,
-          (grid.q0 - view.q0) * y,
-          (grid.k1 - grid.k0) * x,
-          (grid.q1 - grid.q0) * y,
-        )
-      }
-      for (const values of images.keys()) if (!grids.some((grid) => grid.values === values)) images.delete(values)
-    },
-    dispose: () => images.clear(),
-  }
-}
-
-function coloured(
-  grid: Layered,
-  domain: Domain,
-  table: Uint8Array,
-  missing: [number, number, number],
-): HTMLCanvasElement {
-  const image = document.createElement('canvas')
-  image.width = grid.keys
-  image.height = grid.rows
-  const pixels = new ImageData(grid.keys, grid.rows)
-  for (let i = 0; i < grid.values.length; i++) {
-    const value = grid.values[i]
-    if (Number.isNaN(value)) pixels.data.set([...missing, 255], 4 * i)
-    else {
-      const at = 4 * Math.floor(Math.min(1, Math.max(0, share(value, domain))) * 255 + 0.5)
-      pixels.data[4 * i] = table[at]
-      pixels.data[4 * i + 1] = table[at + 1]
-      pixels.data[4 * i + 2] = table[at + 2]
-      pixels.data[4 * i + 3] = 255
-    }
-  }
-  image.getContext('2d')!.putImageData(pixels, 0, 0)
-  return image
-}

@@ -8,6 +8,11 @@ export interface State {
   /** What colours the heads: a column of the head table, a share, or `type`. */
   statistic: string
   headView: 'grid' | 'maps' | 'scatter' | 'table'
+  /** How grid and maps are arranged: by layer and head, within each layer by the statistic, or all heads by it. */
+  order: 'place' | 'layer' | 'largest' | 'smallest'
+  /** The column that the table of heads is sorted by, and from which end. */
+  sort: string
+  down: 'no' | 'yes'
   x: string
   y: string
   centre: 'map' | 'profiles' | 'compare'
@@ -20,6 +25,8 @@ export interface State {
   query: number | null
   key: number | null
   textView: 'attends' | 'receives' | 'lines'
+  /** Which page of a long text is open; null: the one with the pinned query. */
+  page: number | null
   otherRun: number
   otherHead: HeadId | null
   theme: 'auto' | 'light' | 'dark'
@@ -43,6 +50,9 @@ export const START: State = {
   head: null,
   statistic: 'entropy',
   headView: 'grid',
+  order: 'place',
+  sort: 'head',
+  down: 'no',
   x: 'entropy',
   y: 'max_weight',
   centre: 'map',
@@ -52,6 +62,7 @@ export const START: State = {
   query: null,
   key: null,
   textView: 'attends',
+  page: null,
   otherRun: 0,
   otherHead: null,
   theme: 'auto',
@@ -59,6 +70,8 @@ export const START: State = {
 
 const CHOICES = {
   headView: ['grid', 'maps', 'scatter', 'table'],
+  order: ['place', 'layer', 'largest', 'smallest'],
+  down: ['no', 'yes'],
   centre: ['map', 'profiles', 'compare'],
   pool: ['mean', 'max'],
   colour: ['auto', 'log', 'linear'],
@@ -84,9 +97,12 @@ export function toLink(state: State): string {
     'statistic',
     'x',
     'y',
+    'sort',
+    'down',
     'run',
     'otherRun',
     'headView',
+    'order',
     'centre',
     'pool',
     'colour',
@@ -99,6 +115,7 @@ export function toLink(state: State): string {
   if (state.otherHead) link.set('otherHead', head(state.otherHead))
   if (state.query !== null) link.set('query', String(state.query))
   if (state.key !== null) link.set('key', String(state.key))
+  if (state.page !== null) link.set('page', String(state.page))
   if (state.view) {
     const { q0, q1, k0, k1 } = state.view
     link.set('view', [q0, q1, k0, k1].map((v) => String(Math.round(v * 10) / 10)).join('_'))
@@ -114,7 +131,7 @@ export function fromLink(text: string): State {
     const value = link.get(name)
     if (value && (choices as readonly string[]).includes(value)) Object.assign(state, { [name]: value })
   }
-  for (const name of ['statistic', 'x', 'y'] as const) {
+  for (const name of ['statistic', 'x', 'y', 'sort'] as const) {
     const value = link.get(name)
     if (value && /^[a-z_]{1,60}$/.test(value)) state[name] = value
   }
@@ -124,6 +141,7 @@ export function fromLink(text: string): State {
   state.otherHead = parseHead(link.get('otherHead'))
   state.query = parseInteger(link.get('query'))
   state.key = parseInteger(link.get('key'))
+  state.page = parseInteger(link.get('page'))
   const view = (link.get('view') ?? '').split('_').map(Number)
   if (view.length === 4 && view.every(Number.isFinite) && view[0] < view[1] && view[2] < view[3]) {
     state.view = { q0: view[0], q1: view[1], k0: view[2], k1: view[3] }

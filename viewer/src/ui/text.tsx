@@ -1,5 +1,5 @@
 /** The text itself: every token tinted by what one query attends to, or by what it receives; or as two columns of lines. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { RowOf } from '../data/engine'
 import type { Columns } from '../data/tables'
 import { css, inkOn, palette, share, type Domain } from './colour'
@@ -12,8 +12,8 @@ import { isLog } from './state'
 import { useStore } from './store'
 import { piecesOf, type Piece } from './pieces'
 
-/** Tokens on one page of a long text. */
-const PAGE = 2000
+/** Tokens on one page of a long text: few enough that a page is built and tinted between two frames. */
+export const PAGE = 400
 
 export function TextPanel() {
   const { state, hover } = useShared()
@@ -127,7 +127,7 @@ interface TokensProps {
 }
 
 function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: TokensProps) {
-  const { hover } = useShared()
+  const { state, hover } = useShared()
   const { run } = useCurrent()!
   const pieces = useMemo(() => piecesOf(run.opened), [run])
   const rowOf = useMemo(() => {
@@ -136,12 +136,22 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
     return rows
   }, [queryToken])
   const pages = Math.ceil(pieces.length / PAGE)
-  const [page, setPage] = useState(0)
+  const asked = useState_((s) => s.page)
+  const pinnedAt =
+    pinnedToken < 0
+      ? 0
+      : Math.max(
+          0,
+          pieces.findIndex((piece) => piece.token === pinnedToken),
+        )
+  const page = Math.min(pages - 1, Math.max(0, asked ?? Math.floor(pinnedAt / PAGE)))
+  const turn = (to: number) => {
+    state.set({ page: to })
+    box.current!.scrollTop = 0
+  }
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => {
-    const at = pieces.findIndex((piece) => piece.token === pinnedToken)
-    if (at < 0) return
-    setPage(Math.floor(at / PAGE))
+    if (pinnedToken < 0) return
     const frame = requestAnimationFrame(() => {
       const token = box.current?.querySelector<HTMLElement>('.token.own')
       if (token) box.current!.scrollTop = token.offsetTop - box.current!.offsetTop - box.current!.clientHeight / 3
@@ -167,7 +177,7 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
     <>
       {pages > 1 && (
         <div class="pages">
-          <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>
+          <button type="button" disabled={page === 0} onClick={() => turn(page - 1)}>
             ← Earlier
           </button>
           <span>
@@ -175,7 +185,7 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
             {(Math.min(pieces.length, (page + 1) * PAGE) - 1).toLocaleString('en')} of{' '}
             {pieces.length.toLocaleString('en')}
           </span>
-          <button type="button" disabled={page === pages - 1} onClick={() => setPage(page + 1)}>
+          <button type="button" disabled={page === pages - 1} onClick={() => turn(page + 1)}>
             Later →
           </button>
         </div>
@@ -191,7 +201,9 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
         onMouseLeave={() => hover.set({ query: null, key: null })}
         onClick={(event) => {
           const row = rowAt(event)
-          if (row !== null) pin(row, null)
+          if (row === null) return
+          pin(row, null)
+          if (pages > 1) state.set({ page }) // the page that one reads stays open
         }}
         onKeyDown={onKeyDown}
       >
