@@ -16,7 +16,7 @@ HEAVY = {"torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow", "m
 MODEL_LIBRARIES = {"torch", "transformers", "tokenizers"}
 
 # rooms that open a run on a machine without a model library
-WITHOUT_TORCH = ["errors", "measurements", "runs", "heads", "figures", "view"]
+WITHOUT_TORCH = ["errors", "measurements", "runs", "heads", "sets", "figures", "view"]
 
 
 def modules_after(code: str, *, blocked: set[str] = frozenset()) -> set[str]:

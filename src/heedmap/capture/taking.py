@@ -46,7 +46,7 @@ class Taker:
         inputs = {} if call.inputs is None else _arrays(call.inputs)
         self._writer.layer(entry, call.measurements, **inputs)
         give_back(call.measurements["row_valid"].shape[-1])
-        self.windows.extend(_sizes(call.formula.mask))
+        self.windows.extend(sizes(call.formula.mask))
         self._done += 1
         self._tell("forward", self._done, max(self._done, self._total))
 
@@ -64,6 +64,6 @@ def _arrays(inputs: AttentionInputs) -> dict[str, Any]:
     return arrays | {"query": query.numpy(), "key": key.numpy()}
 
 
-def _sizes(mask: dict[str, Any]) -> list[int]:
+def sizes(mask: dict[str, Any]) -> list[int]:
     """The windows and chunks in a mask's description."""
-    return [size for part in mask.get("of", ()) for size in _sizes(part)] + ([mask["size"]] if "size" in mask else [])
+    return [size for part in mask.get("of", ()) for size in sizes(part)] + ([mask["size"]] if "size" in mask else [])

@@ -1,0 +1,96 @@
+"""The shards of a set on disk: each is finished once its marker stands, which is written last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heedmap.errors import RunError
+from heedmap.sets.files import put, put_json, read_json
+from heedmap.sets.schema import HEADS, SHARDS, SUMS, TEXTS, shard_name
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What a finished shard says of itself, from its marker."""
+
+    number: int
+    first: int
+    """Number of its first text in the whole set."""
+    records: int
+    """Texts, those that were left out included."""
+    texts: int
+    """Texts that were measured."""
+    tokens: int
+    digest: str
+    """sha256 over all its records, by which they are known again."""
+    files: Mapping[str, int]
+    """Path within the set → bytes."""
+    told: Mapping[str, Any]
+    """Further facts: warnings, seconds, the self-check."""
+
+
+def shard_files(number: int) -> dict[str, str]:
+    """Kind → path within the set, of the files of a shard."""
+    name = shard_name(number)
+    return {
+        TEXTS: f"{TEXTS}/{name}/part.parquet",
+        HEADS: f"{HEADS}/{name}/part.parquet",
+        SUMS: f"{SUMS}/{name}.safetensors",
+    }
+
+
+def marker(number: int) -> str:
+    """Path within the set of the marker of a shard."""
+    return f"{SHARDS}/{shard_name(number)}.json"
+
+
+def write_shard(folder: Path, shard: Shard, contents: Mapping[str, bytes]) -> Shard:
+    """Write the files of a shard, then its marker; returns the shard with its files.
+
+    Args:
+        contents: kind (`texts`, `heads`, `sums`) → bytes; a shard without one measured text has no heads and no sums.
+    """
+    paths = shard_files(shard.number)
+    for kind, content in contents.items():
+        put(folder / paths[kind], content)
+    files = {paths[kind]: len(content) for kind, content in contents.items()}
+    entry = {
+        "shard": shard.number,
+        "first": shard.first,
+        "records": shard.records,
+        "texts": shard.texts,
+        "tokens": shard.tokens,
+        "digest": shard.digest,
+        "files": files,
+        "told": dict(shard.told),
+    }
+    put_json(folder / marker(shard.number), entry)
+    return Shard(**{**shard.__dict__, "files": files})
+
+
+def finished(folder: Path, number: int) -> Shard | None:
+    """A shard that is finished and whole, or None where it has to be done (again)."""
+    entry = read_json(folder / marker(number))
+    if entry is None:
+        return None
+    try:
+        shard = Shard(
+            number,
+            int(entry["first"]),
+            int(entry["records"]),
+            int(entry["texts"]),
+            int(entry["tokens"]),
+            str(entry["digest"]),
+            {str(name): int(size) for name, size in entry["files"].items()},
+            dict(entry["told"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(
+            "scan", expected=f"{folder / marker(number)} as heedmap wrote it", got=f"{type(error).__name__} {error}"
+        ) from error
+    whole = all((folder / name).is_file() and (folder / name).stat().st_size == size for name, size in
+                shard.files.items())  # fmt: skip
+    return shard if whole else None
