@@ -31,6 +31,7 @@ COMMANDS = {
     "sinks": "Measure what the first tokens of a text get from every head.",
     "induction": "Find the heads that copy, on repeated random tokens, and what a model loses without them.",
     "retrieval": "Find the heads that fetch a needle from a haystack while a model answers.",
+    "scan": "Measure what every head does over many texts: a file, a folder, a data set.",
     "statistics": "List what can be measured: formula, unit, axis and source of each statistic.",
     "describe": "Say what kind of attention a model has, layer by layer, or how two models differ.",
     "scaling": "Measure why scores are divided by √d_k, on random vectors or on a model's own heads.",
