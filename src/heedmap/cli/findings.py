@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from heedmap.cli import lesson
@@ -44,15 +46,21 @@ def command_line() -> str:
 def page(findings: Findings, *extra: RenderableType) -> Group:
     """Title, table, `extra` lines, notes, and dim lines with what it was found on."""
     columns, rows = findings.shown()
-    table = lesson.new_table(*(column.title for column in columns))
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(cell_len(text) for text in own) for own in zip([c.title for c in columns], *cells, strict=True)]
+    roomy = sum(widths) + 2 * len(widths) <= lesson.console().width
+    table = lesson.new_table(*(column.title for column in columns), roomy=roomy)
     for shown, column in zip(table.columns, columns, strict=True):
         shown.justify = "left" if column.kind in ("string", "bool") else "right"
-    for row in rows:
-        table.add_row(*(printable(cell) for cell in row))
+    for row in cells:
+        table.add_row(*row)
     lines: list[RenderableType] = [Text(""), Text(printable(findings.title), style="bold"), table, *extra]
     if findings.notes:
         lines += [Text(""), *(Text(note) for note in findings.notes)]
     facts = findings.about.entries()
-    width = max(len(name) for name in facts)
-    lines += [Text(""), *(Text(f"{name:<{width}}  {printable(value)}", style="dim") for name, value in facts.items())]
-    return Group(*lines, Text(""))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        grid.add_row(name, printable(value), style="dim")
+    return Group(*lines, Text(""), grid, Text(""))

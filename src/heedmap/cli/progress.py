@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-STEPS = {"forward": "layers", "generate": "tokens"}
+STEPS = {"forward": "layers", "generate": "tokens", "read": "texts"}
 """Stages whose steps are counted, and what they are."""
 
 
@@ -30,6 +30,8 @@ class LayerProgress:
             "check": "checking against the model's own attention",
             "write": "writing the run",
             "summarise": "putting it together",
+            "align": "finding words in tokens",
+            "read": "reading",
         }
         self._progress = Progress(
             SpinnerColumn(),
