@@ -59,7 +59,7 @@ def test_draws_differ_and_are_the_same_again(loaded) -> None:
 
 
 def test_more_tokens_than_positions_are_refused_with_what_fits(loaded) -> None:
-    with pytest.raises(InputError, match=r"at most 128 tokens.*got 141; take --length 63 or less"):
+    with pytest.raises(InputError, match=r"at most 128 tokens.*got 141; take a length of 63 or less"):
         probe_induction(loaded, length=70)
 
 

@@ -43,8 +43,9 @@ def command_line() -> str:
     return shlex.join(["heedmap", *click.get_current_context().meta["heedmap.arguments"]])
 
 
-def page(findings: Findings, *extra: RenderableType) -> Group:
-    """Title, table, `extra` lines, notes, and dim lines with what it was found on."""
+def page(findings: Findings, *extra: RenderableType, facts: bool = True) -> Group:
+    """Title, table, `extra` lines, notes, and dim lines with what it was found on (but for all tables but the last of
+    several on the same: `facts=False`)."""
     columns, rows = findings.shown()
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(cell_len(text) for text in own) for own in zip([c.title for c in columns], *cells, strict=True)]
@@ -57,10 +58,11 @@ def page(findings: Findings, *extra: RenderableType) -> Group:
     lines: list[RenderableType] = [Text(""), Text(printable(findings.title), style="bold"), table, *extra]
     if findings.notes:
         lines += [Text(""), *(Text(note) for note in findings.notes)]
-    facts = findings.about.entries()
+    if not facts:
+        return Group(*lines)
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in facts.items():
+    for name, value in findings.about.entries().items():
         grid.add_row(name, printable(value), style="dim")
     return Group(*lines, Text(""), grid, Text(""))

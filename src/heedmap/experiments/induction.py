@@ -94,7 +94,7 @@ def probe_induction(loaded: LoadedModel, *, length: int = 64, draws: int = 1, se
         UnsupportedError: a model that cannot be watched, or that reads no text.
     """
     body = reader_of(loaded.model, {}, decoding=False)
-    sequences = _sequences(loaded.model, loaded.tokenizer, length, draws, seed)
+    sequences = random_twice(loaded.model, loaded.tokenizer, length, draws, seed)
     rows: dict[str, list[np.ndarray]] = {name: [] for name in STATISTICS}
     heads: list[tuple[str, int, int]] = []
     device = next(loaded.model.parameters()).device
@@ -103,12 +103,12 @@ def probe_induction(loaded: LoadedModel, *, length: int = 64, draws: int = 1, se
             body(input_ids=ids[None].to(device))
         heads = [(call.part, call.layer, head) for call in seen.calls for head in call.heads]
         for name, statistic in STATISTICS.items():
-            rows[name].append(_mean(call.measurements[statistic][0] for call in seen.calls))
+            rows[name].append(head_means(call.measurements[statistic][0] for call in seen.calls))
     values = {name: np.stack(found) for name, found in rows.items()}
     return Probe(loaded.name, length, draws, seed, sequences.shape[1], heads, values)
 
 
-def _mean(tables: Iterable[np.ndarray]) -> np.ndarray:
+def head_means(tables: Iterable[np.ndarray]) -> np.ndarray:
     """The mean of each head over its rows that say something, `[heads]`; NaN where none does."""
     means = []
     for table in tables:
@@ -119,10 +119,14 @@ def _mean(tables: Iterable[np.ndarray]) -> np.ndarray:
     return np.concatenate(means)
 
 
-def _sequences(
+def random_twice(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, length: int, draws: int, seed: int
 ) -> Tensor:
-    """int64 `[draws, tokens]`."""
+    """Random tokens twice over, behind the beginning token where there is one: int64 `[draws, tokens]`.
+
+    Raises:
+        InputError: more tokens than the model has positions, or a vocabulary without ordinary tokens.
+    """
     first = next((token for token in (tokenizer.bos_token_id, tokenizer.cls_token_id) if token is not None), None)
     begin = torch.tensor([] if first is None else [first], dtype=torch.int64)
     tokens, positions = 2 * length + len(begin), positions_of(model.config)
@@ -131,7 +135,7 @@ def _sequences(
             WHERE,
             expected=f"at most {positions} tokens, the positions of this model",
             got=f"{tokens}",
-            do=f"take --length {(positions - len(begin)) // 2} or less",
+            do=f"take a length of {(positions - len(begin)) // 2} or less",
         )
     ordinary = _ordinary(model, tokenizer)
     found = []
