@@ -59,3 +59,12 @@ def test_json_holds_every_value_and_every_source(run: str, tmp_path: Path, capsy
 def test_what_does_not_fit_together_is_refused(arguments, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_pipe_gets_lines_that_end_with_their_last_letter(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    for options in ([], ["--all"]):
+        assert main(["heads", run, *options]) == 0
+        printed = capsys.readouterr().out
+        assert "\x1b" not in printed
+        assert [line for line in printed.splitlines() if line != line.rstrip()] == []

@@ -56,9 +56,34 @@ def test_it_tells_the_most_telling_heads_with_values(made: ModuleType, tmp_path:
 
 
 def test_it_tells_the_strongest_pairs_and_which_of_equal_words_are_meant(made: ModuleType, tmp_path: Path):
-    lines = [" ".join(line.split()) for line in _printed(_run(made, tmp_path / "run")).splitlines()]
-    assert "it → cat 0.68 head 1.1" in lines
-    assert "the #1 → sat 0.14 head 0.1" in lines
+    reads = np.eye(N)
+    reads[5] = 0.68 * np.eye(N)[2] + 0.32 * np.eye(N)[5]
+    reads[1] = 0.4 * np.eye(N)[3] + 0.6 * np.eye(N)[1]
+    run = made.make_run(tmp_path / "run", np.array([[made.uniform(N), reads]]), LABELS, special=(0, 6))
+    lines = [" ".join(line.split()) for line in _printed(run).splitlines()]
+    assert "it → cat 0.68 head 0.1" in lines
+    assert "the #1 → sat 0.40 head 0.1" in lines
+
+
+def test_a_model_that_was_never_trained_has_no_telling_heads_but_broad_ones_and_no_pairs(
+    made: ModuleType, tmp_path: Path
+):
+    noise = np.random.default_rng(3).dirichlet(np.full(12, 200.0), (2, 4, 12))
+    labels = ["[CLS]", *"abcdefghij", "[SEP]"]
+    summary = Summary(made.make_run(tmp_path / "run", noise, labels, special=(0, 11)))
+    assert set(summary.telling) == {"broad"}
+    assert summary.pairs == []
+
+
+def test_the_next_step_is_a_head_whose_weights_can_be_had(made: ModuleType, tmp_path: Path):
+    from dataclasses import replace
+
+    run = _run(made, tmp_path / "run", parts=("encoder", "cross"))
+    opaque = {"kind": "and", "of": [{"kind": "causal", "offset": 0}, {"kind": "opaque", "why": "a position bias"}]}
+    object.__setattr__(run, "layers", [replace(i, mask=opaque) if i.part == "encoder" else i for i in run.layers])
+    assert ".weights(1, 1, part='cross')" in _printed(run)
+    object.__setattr__(run, "layers", [replace(info, mask=opaque) for info in run.layers])
+    assert ".weights(" not in _printed(run)
 
 
 def test_it_says_where_the_run_is_and_what_to_do_next(
@@ -196,7 +221,7 @@ def test_json_is_one_document_with_all_that_was_told(made: ModuleType, tmp_path:
 
 
 def test_json_escapes_what_the_stream_cannot_hold(made: ModuleType, tmp_path: Path):
-    run = _run(made, tmp_path / "run", ["[CLS]", "고양이", "a", "b", "c", "d", "[SEP]"])
+    run = _run(made, tmp_path / "run", ["[CLS]", "a", "b", "c", "d", "고양이", "[SEP]"])
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
     Summary(run).write_json(stream, [])

@@ -90,3 +90,17 @@ def test_without_maps_pairs_come_from_the_inputs(made: ModuleType, tmp_path: Pat
     options = {"special": (0, 8), "words": WORDS, "statistics": ["entropy"]}
     assert _pairs(made.make_run(tmp_path / "kept", weights, LABELS, **options))[0] == ("it", "cat", 0.68, "0.0")
     assert _pairs(made.make_run(tmp_path / "left out", weights, LABELS, keep_inputs=False, **options)) == []
+
+
+def test_words_of_several_tokens_are_shown_whole_with_the_weight_of_all_of_them(made: ModuleType, tmp_path: Path):
+    weights = np.eye(N)
+    weights[2] = 0.3 * np.eye(N)[6] + 0.4 * np.eye(N)[7] + 0.3 * np.eye(N)[2]
+    run = made.make_run(tmp_path / "run", np.array([[weights]]), LABELS, special=(0, 8), words=WORDS)
+    assert _pairs(run) == [("cat", "unrest", 0.7, "0.0")]
+    (pair,) = strongest_pairs(run)
+    assert (pair.query, pair.key) == (2, 6), "the first token of each"
+
+
+def test_weights_that_even_attention_would_give_are_no_pairs(made: ModuleType, tmp_path: Path):
+    run = made.make_run(tmp_path / "run", made.uniform(N)[None, None], LABELS, special=(0, 8), words=WORDS)
+    assert strongest_pairs(run) == []

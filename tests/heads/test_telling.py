@@ -114,3 +114,14 @@ def test_a_run_with_few_statistics_tells_what_it_can(made: ModuleType, tmp_path:
     assert set(head_scores(run)) <= {"broad"}
     run = made.make_run(tmp_path / "other", np.array([[made.shifted(N, 1)]]), statistics=["distance_profile"])
     assert set(telling_heads(run)) == {"previous", "self"}
+
+
+def test_what_even_attention_would_give_is_not_telling(made: ModuleType, tmp_path: Path):
+    n = 12
+    even = np.tril(np.ones((n, n)))
+    even /= even.sum(1, keepdims=True)
+    telling = telling_heads(made.make_run(tmp_path / "causal", np.array([[even]]), causal=True))
+    assert set(telling) == {"broad"}
+    weights = np.array([[made.uniform(n), 0.75 * made.uniform(n) + 0.25 * made.shifted(n, 1)]])
+    telling = telling_heads(made.make_run(tmp_path / "both", weights))
+    assert [head.head for head in telling["previous"]] == [1]

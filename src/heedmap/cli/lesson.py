@@ -20,9 +20,21 @@ from rich.table import Table
 from heedmap.errors import InputError, StorageError
 
 
+class _Page(Console):
+    """A console whose lines end with their last letter where they go into a pipe or a file."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        if self.is_terminal:
+            super().print(*objects, **settings)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **settings)
+        self.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
 def console() -> Console:
-    """Standard output for a person: colour on a terminal, plain text when piped."""
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    """Standard output for a person: colour on a terminal, plain text without trailing blanks when piped."""
+    return _Page(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def new_table(*columns: str, roomy: bool = True) -> Table:

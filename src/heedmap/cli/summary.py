@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import unicodedata
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,7 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from heedmap.heads.pairs import Pair, bare, strongest_pairs
+from heedmap.cli.run_facts import fact_lines, several_parts, warnings_of
+from heedmap.cli.wording import printable, short_path
+from heedmap.heads.pairs import Pair, strongest_pairs
 from heedmap.heads.telling import KINDS, TellingHead, head_to_show, telling_heads
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class Summary:
         self.picture = picture
         self.telling = telling_heads(run, _TOP)
         self.pairs = strongest_pairs(run)
-        self.warnings = _warnings(run)
-        self._several_parts = len({part for part, _, _ in run.heads}) > 1
+        self.warnings = warnings_of(run)
+        self._several_parts = several_parts(run)
 
     @property
     def trusted(self) -> bool:
@@ -127,91 +128,9 @@ class Summary:
 
     def _facts(self, say: Any, width: int) -> Table:
         table = _columns(width)
-        for name, line in (
-            ("text", self._text_line(width)),
-            ("model", self._model_line()),
-            ("took", self._cost_line()),
-            ("instead", self._instead_line()),
-            ("check", self._check_line()),
-        ):
-            if line is not None:
-                table.add_row(name, Text(say(line.plain), style=line.style, overflow="fold"))
+        for name, line in fact_lines(self.run, width):
+            table.add_row(name, Text(say(line.plain), style=line.style, overflow="fold"))
         return table
-
-    def _text_line(self, width: int) -> Text:
-        text = self.run.meta["text"]
-        decoded, generated = text.get("target_tokens"), text.get("generated", 0)
-        tokens = self.run.tokens_of().num_rows - (0 if decoded else generated)
-        count = f"{tokens:,} token{'' if tokens == 1 else 's'}"
-        if text.get("truncated_from"):
-            count += f" (of {text['truncated_from']:,}; cut)"
-        if generated:
-            count += f" + {generated:,} generated; the last one has read nothing yet"
-        elif decoded:
-            count += f" + {decoded:,} decoded; the last one has read nothing yet"
-        prompt, wrote = self._prompt_and_answer()
-        pieces = [prompt, *(piece for piece in (wrote,) if piece is not None)]
-        line = (" → " if generated or decoded else " + ").join(
-            f"“{_cut(printable(piece), max(width - 16, 20))}”" for piece in pieces
-        )
-        return Text(f"{line} · {count}")
-
-    def _prompt_and_answer(self) -> tuple[str, str | None]:
-        """The text that was given, and what follows it: the second of a pair, or what a model wrote."""
-        tokens = self.run.tokens_of()
-        if self.run.text_pair is None and "generated" in tokens.column_names:
-            starts = zip(tokens.column("start").to_pylist(), tokens.column("generated").to_pylist(), strict=True)
-            first = next((start for start, wrote in starts if wrote and start >= 0), len(self.run.text))
-            return self.run.text[:first], self.run.text[first:]
-        return self.run.text, self.run.text_pair
-
-    def _model_line(self) -> Text:
-        model = self.run.meta["model"]
-        layers = sorted({info.layer for info in self.run.layers})
-        heads = sorted({len(info.heads) for info in self.run.layers})
-        of_heads = sorted({info.query_heads for info in self.run.layers})
-        seen = f"{len({(i.part, i.layer) for i in self.run.layers})} layers × {_span(heads)} heads"
-        total = model.get("layers")
-        if (isinstance(total, int) and total != len(layers)) or heads != of_heads:
-            seen += f" (of {total or len(layers)} × {_span(of_heads)})"
-        pieces = [model.get("name"), model.get("class"), seen, model.get("dtype")]
-        return Text(" · ".join(printable(str(piece)) for piece in pieces if piece))
-
-    def _cost_line(self) -> Text | None:
-        cost = self.run.meta.get("cost") or {}
-        seconds = cost.get("seconds") or {}
-        if seconds.get("total") is None:
-            return None
-        steps = [f"{name} {_seconds(seconds[name])}" for name in ("load", "forward") if seconds.get(name) is not None]
-        line = _seconds(seconds["total"]) + (f" ({', '.join(steps)})" if steps else "")
-        if cost.get("peak_bytes"):
-            line += f" · peak memory {_bytes(cost['peak_bytes'])}"
-        return Text(line)
-
-    def _instead_line(self) -> Text | None:
-        needed = (self.run.meta.get("cost") or {}).get("output_attentions_bytes")
-        return None if not needed else Text(f"output_attentions would have held {_bytes(needed)} of weights")
-
-    def _check_line(self) -> Text | None:
-        check = self.run.meta.get("self_check")
-        if check is None:
-            return Text("not compared with the model's own eager attention", style="yellow")
-        part = f"{check['part']} " if self._several_parts and "part" in check else ""
-        where = (
-            f"budget {_scientific(check.get('budget'))}, largest in head {part}{check.get('layer')}.{check.get('head')}"
-        )
-        rows = check.get("rows") or 0
-        if rows < max(info.query_len for info in self.run.layers):
-            where += f", over the first {rows:,} tokens"
-        error = _scientific(check.get("max_abs_error"))
-        if check.get("passed"):
-            return Text(f"✓ within {error} of the model's own eager attention ({where})", style="green")
-        if check.get("max_abs_error") is not None and check["max_abs_error"] <= (check.get("budget") or 0):
-            path = _scientific(check.get("path_difference"))
-            return Text(
-                f"✗ FAILED: the model's output differs by {path} of the largest while looked at", style="bold red"
-            )
-        return Text(f"✗ FAILED: {error} from the model's own eager attention ({where})", style="bold red")
 
     def _telling_table(self, say: Any, width: int) -> Table:
         table = Table.grid(padding=(0, 2), pad_edge=True)
@@ -235,7 +154,7 @@ class Summary:
         table.add_column(max_width=room, no_wrap=True, overflow="ellipsis")
         table.add_column(no_wrap=True)
         table.add_column(style=_HEAD, no_wrap=True)
-        times = Counter(map(bare, self.run.tokens_of().column("text").to_pylist()))
+        times = Counter(self.run.words_of().table.column("text").to_pylist())
         for pair in self.pairs:
             table.add_row(
                 _label(pair.query_text, pair.query, times[pair.query_text]),
@@ -248,14 +167,15 @@ class Summary:
 
     def _next_steps(self, say: Any, width: int) -> Table:
         table = _columns(width)
-        folder = _short_path(self.run.path)
+        folder = short_path(self.run.path)
         if self.picture is not None:
             table.add_row("picture", Text(str(self.picture), overflow="fold"))
         table.add_row("run", Text(folder, overflow="fold"))
         if self.picture is None:
             table.add_row("next", Text(f"heedmap show {shlex.quote(folder)} --png heads.png", overflow="fold"))
-        if self.run.layers[0].inputs:
-            part, layer, head = self.head or self.run.heads[-1]
+        exact = [key for key in (self.head, *reversed(self.run.heads)) if key and self.run.layer(key[1], key[0]).exact]
+        if exact:
+            part, layer, head = exact[0]
             extra = f", part={part!r}" if self._several_parts else ""
             code = f"heedmap.open_run({folder!r}).weights({layer}, {head}{extra})"
             table.add_row("" if self.picture is None else "next", Text(code, overflow="fold"))
@@ -268,43 +188,6 @@ class Summary:
 
     def _pair_name(self, pair: Pair) -> str:
         return f"{pair.part + ' ' if self._several_parts else ''}{pair.layer}.{pair.head}"
-
-
-def printable(text: str) -> str:
-    """A text on one line, without the characters that command a terminal or turn the reading direction."""
-    spaced = " ".join(text.split())
-    return "".join("�" if unicodedata.category(letter) in ("Cc", "Cs") else "" if _is_format(letter) else letter for
-                   letter in spaced)  # fmt: skip
-
-
-def _is_format(letter: str) -> bool:
-    return unicodedata.category(letter) == "Cf" and letter not in "\u200c\u200d"
-
-
-def _warnings(run: Run) -> list[str]:
-    """What makes the numbers of a run doubtful, each in a sentence."""
-    found = []
-    initialised = run.meta["model"].get("initialised") or 0
-    if initialised:
-        weights = "weight of the model was" if initialised == 1 else "weights of the model were"
-        found.append(
-            f"{initialised} {weights} not in its files and newly initialised: attention that depends on them is random"
-        )
-    check = run.meta.get("self_check")
-    if check is not None and not check.get("passed"):
-        found.append(
-            "the self-check FAILED: these weights are not the model's own; do not rely on them, and please report it"
-        )
-    if check is not None and not check.get("loaded_agrees", True):
-        found.append(
-            "the attention that the model was loaded with differs from its own eager one by "
-            f"{_scientific(check.get('loaded_difference'))} of the largest output, beyond rounding"
-        )
-    if check is not None and not check.get("output_finite", True):
-        found.append(
-            "the model's own output holds NaN or infinity: its weights may be damaged, or its dtype too narrow"
-        )
-    return found
 
 
 def _plain_head(head: TellingHead) -> dict[str, Any]:
@@ -323,44 +206,8 @@ def _title(text: str) -> Padding:
 
 
 def _label(text: str, position: int, times: int) -> Text:
-    """A token's label, with its position where the text has the label more than once."""
+    """A word, with the position of its first token where the text has the word more than once."""
     label = Text(printable(text), style="bold")
     if times > 1:
         label.append(f" #{position}", style="dim")
     return label
-
-
-def _short_path(path: Path) -> str:
-    """A path below the current folder without that folder."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-def _cut(text: str, width: int) -> str:
-    line = Text(text)
-    line.truncate(width, overflow="ellipsis")
-    return line.plain
-
-
-def _span(numbers: list[int]) -> str:
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
-
-
-def _seconds(seconds: float) -> str:
-    if seconds >= 60:
-        minutes, rest = divmod(round(seconds), 60)
-        return f"{minutes} min {rest} s"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.0f} {unit}" if size >= 100 or unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
-def _scientific(number: float | None) -> str:
-    return "not a number" if number is None else "0" if number == 0 else f"{number:.1e}"

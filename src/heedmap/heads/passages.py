@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heedmap.errors import InputError
-from heedmap.runs.formula import why_opaque
 
 if TYPE_CHECKING:
     from heedmap.runs.manifest import LayerInfo
@@ -164,7 +163,7 @@ def _readings(run: Run, which: str, rows: Rows) -> Readings:
     positions = np.flatnonzero(rows.marks)
     rest = bool(np.sum(list(passages.values()), axis=0).max() <= 1)
     begins = [name for name, marks in passages.items() if marks[0]]
-    first = bool(begins) and all(_has_weights(run.layer(layer, part)) for part, layer, _ in heads)
+    first = bool(begins) and all(run.layer(layer, part).exact for part, layer, _ in heads)
     names = (*passages, *((FIRST,) if first else ()), *((REST,) if rest else ()))
     mass = np.full((len(heads), len(positions), len(names)), np.nan, dtype=np.float32)
     for index, key in enumerate(heads):
@@ -195,10 +194,6 @@ def _readers(run: Run, rows: Rows) -> list[tuple[str, int, int]]:
 def _reads_text(info: LayerInfo, sequence: str) -> bool:
     same = sequence == "text"
     return info.query_sequence == sequence and info.key_sequence == "text" and info.cross != same
-
-
-def _has_weights(info: LayerInfo) -> bool:
-    return info.inputs and not info.unknown_terms and why_opaque(info.mask) is None
 
 
 def _of_first(run: Run, info: LayerInfo, head: int, positions: np.ndarray) -> np.ndarray:

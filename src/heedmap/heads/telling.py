@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -87,6 +87,9 @@ def head_scores(run: Run) -> dict[str, np.ndarray]:
 def telling_heads(run: Run, top: int = 3) -> dict[str, list[TellingHead]]:
     """The ``top`` heads of each kind, highest first; kinds that no head of this run shows are absent.
 
+    A mean weight counts where it is well beyond what attention spread evenly over the same keys would give
+    (`beyond_even`): below that the heads of a model that was never trained would be as good.
+
     ``sharp`` lists only heads of which no other share (previous, next, self, first, separator) reaches half the mean of
     the largest weights: heads that look at one token for a reason that position does not explain.
     """
@@ -95,17 +98,48 @@ def telling_heads(run: Run, top: int = 3) -> dict[str, list[TellingHead]]:
         explained = np.max([np.nan_to_num(scores[kind]) for kind in POSITIONAL if kind in scores], axis=0, initial=0.0)
         scores["sharp"] = np.where(2 * explained < scores["sharp"], scores["sharp"], np.nan)
     found: dict[str, list[TellingHead]] = {}
+    bar = np.maximum(beyond_even(_even(run)), NOTHING)
     for kind in KINDS:
         values = scores.get(kind, np.array([]))
         order = np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")[:top]
         best = [
             TellingHead(kind, *run.heads[index], value=float(values[index]), unit=UNITS[kind])
             for index in order
-            if np.isfinite(values[index]) and values[index] >= NOTHING
+            if np.isfinite(values[index]) and values[index] >= (NOTHING if UNITS[kind] == "nats" else bar[index])
         ]
         if best:
             found[kind] = best
     return found
+
+
+def beyond_even(share: np.ndarray) -> np.ndarray:
+    """From which weight on a share tells something, given what attention spread evenly would give: half as much again,
+    but where there are few keys no more than half of the way to 1."""
+    return np.minimum(1.5 * share, (1 + share) / 2)
+
+
+def _even(run: Run) -> np.ndarray:
+    """The mean weight that even attention gives to a key, over rows that may see two or more, for each head."""
+    return np.concatenate([np.full(len(info.heads), _even_share(run, info)) for info in run.layers])
+
+
+def _even_share(run: Run, info: LayerInfo) -> float:
+    """0 where the run cannot say."""
+    where: dict[str, Any] = {"part": info.part, "layer": info.layer, "head": info.heads[0]}
+    if not info.cross and _has(run, "distance", "distance_pairs"):
+        table = run.table("distance", **where, columns=["distance", "distance_pairs"])
+        distance, pairs = (column.to_numpy().astype(np.int64) for column in table.columns)
+        if (
+            len(distance) and distance.min() >= 0
+        ):  # rows look back without a gap: of so many keys at least, so many rows
+            most = np.bincount(distance, weights=pairs)
+            rows = (most - np.append(most[1:], 0))[1:]
+            return float((rows / np.arange(2, len(most) + 1)).sum() / max(rows.sum(), 1))
+    if not _has(run, "key", "rows_that_may_see"):
+        return 0.0
+    seen = run.table("key", **where, columns=["rows_that_may_see"]).column(0).to_numpy().sum(dtype=np.int64)
+    counts = run.table("head", **where, columns=["rows", "rows_empty"])
+    return float((counts.column("rows")[0].as_py() - counts.column("rows_empty")[0].as_py()) / max(int(seen), 1))
 
 
 def head_to_show(telling: dict[str, list[TellingHead]]) -> tuple[str, int, int] | None:

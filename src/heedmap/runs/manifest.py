@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heedmap.runs.formula import check_mask
+from heedmap.runs.formula import check_mask, why_opaque
 from heedmap.runs.schema import FORMAT, PART, REQUIREMENTS, RUN_JSON, MalformedError, short
 
 LARGEST = 64 * 2**20
@@ -54,6 +54,11 @@ class LayerInfo:
     def unknown_terms(self) -> tuple[str, ...]:
         """Terms of the formula that this heedmap cannot evaluate."""
         return tuple(sorted(set(self.requires) - REQUIREMENTS))
+
+    @property
+    def exact(self) -> bool:
+        """Whether any window of its weights is exact: its inputs are kept, and the whole formula is described."""
+        return self.inputs and not self.unknown_terms and why_opaque(self.mask) is None
 
     @classmethod
     def from_entry(cls, entry: object) -> LayerInfo:

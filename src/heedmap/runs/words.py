@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+SPACES = "␣⏎⇥"
+"""Signs of white space in labels."""
 _KEYS = ("part", "layer", "head", "position")
 _SUMS = ("received", "value_received")
 _LARGEST = ("received_max",)
@@ -73,11 +75,12 @@ class Words:
 def _text(own: list[int], columns: dict[str, list[Any]], texts: tuple[str, str]) -> str:
     """The text that a word covers, or the label of a token that covers none."""
     placed = [token for token in own if columns["start"][token] >= 0]
+    label = "".join(columns["text"][token] for token in own)
     if len(own) == 1 or not placed:
-        return columns["text"][own[0]].strip("␣") or columns["text"][own[0]]
+        return label.strip(SPACES) or label
     text = texts[columns["segment"][placed[0]]]
     covered = text[min(columns["start"][t] for t in placed) : max(columns["end"][t] for t in placed)]
-    return covered.strip() or columns["text"][own[0]]
+    return covered.strip() or label
 
 
 def to_words(weights: Array, rows: Array, columns: Array, queries: Array, keys: Array) -> Array:
