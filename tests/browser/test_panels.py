@@ -247,7 +247,7 @@ def test_the_query_tells_the_length_of_each_value(
     page.wait_for_selector(".ranked tbody tr")
     columns, rows = table(saved(page, "query", "Table (CSV)"))
     assert columns[-2:] == ["value_norm", "weight_times_norm"]
-    loaded = resolve(str(minilm_folder))
+    loaded: Any = resolve(str(minilm_folder))
     with torch.no_grad():
         hidden = loaded.model(
             **loaded.tokenizer(cat.text, return_tensors="pt"), output_hidden_states=True

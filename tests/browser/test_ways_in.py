@@ -66,6 +66,23 @@ def test_an_exported_file_says_what_it_left_out(open_page: Callable[..., Page], 
     page.wait_for_selector(".status[data-exact=false]")
 
 
+def test_heads_whose_tables_were_left_out_have_pooled_profiles(
+    open_page: Callable[..., Page], made: Any, tmp_path: Path
+) -> None:
+    weights = np.random.default_rng(4).dirichlet(np.full(600, 0.1), (2, 3, 600))
+    weights[1, 2] = 0.4 * weights[1, 2] + 0.6 * made.on(600, 123)
+    run = made.make_run(tmp_path / "long", weights, keep_inputs=False)
+    [result] = export([run], tmp_path / "long.html", max_bytes=len(script().encode()) + 100_000)
+    assert (result.tables, result.exact) == (0, ())
+    page = open_page(f"{(tmp_path / 'long.html').as_uri()}#head=self.1.2&centre=profiles&textView=receives")
+    page.wait_for_selector(".profiles path.line")
+    assert page.locator(".page > .note").inner_text() == result.note
+    assert page.locator(".profiles figure").count() == 3
+    assert "lowest and the highest of about 2 positions" in page.locator(".profiles .note").inner_text()
+    assert page.locator(".profiles .mark").first.text_content().startswith("token123 0.6")
+    assert "only pooled" in page.locator("[data-panel=text] .note").inner_text()
+
+
 def test_where_no_worker_may_start_the_page_computes_the_same(
     open_page: Callable[..., Page], saved: Callable[..., bytes], serve: Callable[..., str], larger: Run
 ) -> None:

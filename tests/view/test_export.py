@@ -61,7 +61,7 @@ def test_a_small_run_is_exported_whole(run: Run, tmp_path: Path) -> None:
     assert set(result.exact) == set(run.heads)
     held = contents(tmp_path / "out.html")
     files = RunFiles(run)
-    assert set(held) == set(files.names)
+    assert set(held) == set(files.names) - {"derived/profiles.safetensors"}, "the tables themselves are there"
     for name, chunks in held.items():
         if name == "maps.safetensors":  # computed from query and key in the browser
             continue
@@ -127,6 +127,49 @@ def test_several_runs_go_into_one_file(run: Run, larger: Run, tmp_path: Path) ->
     assert contents(tmp_path / "out.html", 1)["text.txt"][0] == larger.text.encode()
 
 
+@pytest.fixture(scope="module")
+def tabled(made: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Six heads over 600 tokens without query and key: tables outweigh all else."""
+    rng = np.random.default_rng(4)
+    weights = rng.dirichlet(np.ones(600), (2, 3, 600))
+    return made.make_run(tmp_path_factory.mktemp("runs") / "tabled", weights, keep_inputs=False)
+
+
+def least(run: Run, tmp_path: Path) -> int:
+    """The smallest file of a run."""
+    with pytest.raises(InputError) as error:
+        export([run], tmp_path / "none.html", max_bytes=1)
+    return int(re.sub(r"\D", "", re.search(r"maps, ([\d,]+) bytes", str(error.value))[1]))  # pyright: ignore[reportOptionalSubscript]
+
+
+@pytest.mark.parametrize(
+    ("room", "holds", "rest"),
+    [
+        (5_000, "no tables", "means"),
+        (40_000, "no tables", "pooled profiles"),
+        (250_000, "the tables of", "pooled profiles"),
+    ],
+)
+def test_tables_that_were_left_out_are_told_of_a_run_without_inputs(
+    tabled: Run, tmp_path: Path, room: int, holds: str, rest: str
+) -> None:
+    [result] = export([tabled], tmp_path / "out.html", max_bytes=least(tabled, tmp_path) + room)
+    assert result.note is not None
+    assert result.note.startswith(f"To stay within its size, this file holds {holds}")
+    assert result.note.endswith(f" a small map and {rest}.")
+    assert "exact" not in result.note, "there were no exact weights to leave out"
+    assert ("of 6 heads" in result.note) == (result.tables > 0)
+    assert ("derived/profiles.safetensors" in contents(tmp_path / "out.html")) == (rest == "pooled profiles")
+
+
+def test_room_that_no_exact_head_fits_into_takes_tables_and_maps(larger: Run, tmp_path: Path) -> None:
+    """Heads are looked at in order: query and key of one do not fit, its rows do, and so on to the last byte."""
+    size = least(larger, tmp_path) + 40_000
+    [result] = export([larger], tmp_path / "out.html", max_bytes=size)
+    assert len(result.exact) < result.tables
+    assert size - (tmp_path / "out.html").stat().st_size < 12_000, "less room is left than one head's tables take"
+
+
 def test_a_place_that_cannot_be_written_is_one_error(run: Run, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="to write"):
         export([run], tmp_path / "missing" / "out.html")
@@ -137,12 +180,20 @@ def test_the_command_tells_what_it_left_out(larger: Run, tmp_path: Path, capsys:
     assert main(["export", str(larger.path), str(out), "--max-bytes", "400K", "--heads", "2.3"]) == 0
     said = capsys.readouterr().out
     assert "of 16 heads" in said
-    assert "They are 2.3, " in said
+    assert "Exact are 2.3, " in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [(["--max-bytes", "ten"], "10M"), (["--heads", "9.9"], "none of its heads"), (["--layers", "x"], "0-5,8")],
+    [
+        (["--max-bytes", "ten"], "10M"),
+        (["--heads", "9.9"], "9.9: none of its heads"),
+        (["--heads", "0.1,9.9"], "got 9.9: none of its heads"),
+        (["--heads", "0-2"], "got 2: none of its heads"),
+        (["--layers", "0,7"], "got layer 7: none of its heads"),
+        (["--layers", "0", "--heads", "1.1"], "got 1.1: none of its heads"),
+        (["--layers", "x"], "0-5,8"),
+    ],
 )
 def test_mistakes_on_the_command_line_are_one_line(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str

@@ -14,9 +14,11 @@ from heedmap.attention.masks import Mask
 from heedmap.measure import measure
 from heedmap.runs.reader import Run
 from heedmap.runs.writer import RunWriter
+from heedmap.view import profiles
 
 LENGTH = 37
 HEADS, KEY_HEADS, DIM = 4, 2, 16
+profiles.BINS = 5  # so that each holds several positions
 
 
 def cases() -> dict[str, dict[str, Any]]:
@@ -88,6 +90,9 @@ def write(folder: Path, name: str, case: dict[str, Any]) -> None:
         arrays = [(t[0].view(torch.uint16) if bf16 else t[0]).numpy() for t in (query, key)]
         writer.layer(entry, measured, *arrays, dtype="bf16" if bf16 else None)
         run = writer.finish({"model": {"name": name}})
+    derived = run.path / "derived"
+    derived.mkdir()
+    (derived / "profiles.safetensors").write_bytes(profiles.profiles(run))
     (folder / f"{name}.json").write_text(json.dumps(expected(run, name != "opaque")))
 
 

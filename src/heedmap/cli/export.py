@@ -54,14 +54,19 @@ def _first(runs: list[Run], layers: str | None, heads: str | None) -> list[HeadK
     if layers is None and heads is None:
         return []
     chosen_layers = None if layers is None else set(parse_layers(layers))
-    chosen_heads = None if heads is None else set(parse_heads(heads))
-    every = dict.fromkeys(head for run in runs for head in run.heads)
-    found = [
-        (part, layer, head)
-        for part, layer, head in every
-        if (chosen_layers is None or layer in chosen_layers)
-        and (chosen_heads is None or head in chosen_heads or f"{layer}.{head}" in chosen_heads)
-    ]
-    if not found:
-        raise InputError("export", expected="--layers and --heads that name heads of the run", got="none of its heads")
-    return found
+    asked_heads = None if heads is None else parse_heads(heads)
+    every = list(dict.fromkeys(head for run in runs for head in run.heads))
+    within = [key for key in every if chosen_layers is None or key[1] in chosen_layers]
+    known: set[int | str] = {name for _, layer, head in within for name in (head, f"{layer}.{head}")}
+    unknown = [f"layer {layer}" for layer in sorted((chosen_layers or set()) - {layer for _, layer, _ in every})]
+    unknown += [str(name) for name in asked_heads or [] if name not in known]
+    if unknown:
+        raise InputError(
+            "export",
+            expected="--layers and --heads of the run",
+            got=f"{', '.join(unknown[:8])}{' …' if len(unknown) > 8 else ''}: none of its heads",
+            do="layers and heads are counted from 0",
+        )
+    if asked_heads is None:
+        return within
+    return [key for key in within if key[2] in asked_heads or f"{key[1]}.{key[2]}" in asked_heads]

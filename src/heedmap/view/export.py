@@ -15,7 +15,7 @@ from heedmap.heads.telling import head_to_show, telling_heads
 from heedmap.runs.reader import Run
 from heedmap.runs.schema import INPUTS, MAPS
 from heedmap.view import page
-from heedmap.view.files import RunFiles
+from heedmap.view.files import PROFILES, RunFiles
 from heedmap.view.ranges import TABLES, HeadKey, Ranges, Span, ranges
 
 WHERE = "export"
@@ -58,8 +58,9 @@ def export(
 
     It always holds the text, the head table and a 64×64 map of every head. Then, while they fit: the tables of every
     head, and maps, query and key head by head, those of `first` before the others, which follow from the most telling.
-    Where all tables do not fit into half of the room, each head's go with its query and key. Several runs share the
-    room evenly.
+    Where all tables do not fit into half of the room, every head has its profiles, pooled (`profiles.py`), and each
+    head's own tables go with its query and key; what room is left then takes further tables, and maps. Several runs
+    share the room evenly.
 
     Args:
         runs: the runs; one that is shown first, others to compare it with.
@@ -75,7 +76,7 @@ def export(
     known = {head for run in runs for head in run.heads}
     if missing := [head for head in wanted if head not in known]:
         raise InputError(WHERE, expected="heads of the run", got=", ".join(f"{p} {n}.{h}" for p, n, h in missing))
-    about = [{"name": run.path.name, "note": "x" * 500, "exact": run.heads, "files": {}} for run in runs]
+    about = [{"name": run.path.name, "note": "x" * 900, "exact": run.heads, "files": {}} for run in runs]
     empty = page.exported_page({"runs": about}, [])
     room = max_bytes - len(empty.encode())
     packs = [_Pack(run, index, wanted) for index, run in enumerate(runs)]
@@ -114,10 +115,11 @@ class _Pack:
         self._spans: set[Span] = set()
         self._exact: list[HeadKey] = []
         self._tables: set[HeadKey] = set()
+        self._profiles = False
         self.used = 0
-        always = [
-            name for name in self._files.names if name not in (*TABLES, MAPS, INPUTS)
-        ]  # run.json, texts, tokens, head table, what is derived
+        held_apart = (*TABLES, MAPS, INPUTS, PROFILES)
+        always = [name for name in self._files.names if name not in held_apart]
+        # run.json, texts, tokens, head table, what is derived
         self._whole = {name: self._files.size(name) for name in always}
         for name, size in self._whole.items():
             self._take([Span(name, 0, size)])
@@ -125,24 +127,28 @@ class _Pack:
 
     def fill(self, limit: int) -> None:
         """Add what fits into `limit` bytes."""
-        if not self._try(
-            limit - (limit - self.used) // 2, [s for h in self._order for s in self._ranges.tables.get(h, [])]
-        ):
-            together = True
-        else:
-            together = False
+        tables, maps, inputs = self._ranges.tables, self._ranges.maps, self._ranges.inputs
+        every = [span for head in self._order for span in tables.get(head, [])]
+        if self._try(limit - (limit - self.used) // 2, every):
             self._tables.update(self._order)
+        else:
+            self._profiles = self._try(limit, [Span(PROFILES, 0, self._files.size(PROFILES))])
         for head in self._order:
-            spans = list(self._ranges.inputs.get(head, []))
+            spans = [*inputs.get(head, []), *([] if head in self._tables else tables.get(head, []))]
             if not self._computes_whole(head):
-                spans += self._ranges.maps.get(head, [])
-            if together:
-                spans += self._ranges.tables.get(head, [])
+                spans += maps.get(head, [])
             if not self._try(limit, spans):
                 break
             self._tables.add(head)
-            if self._ranges.inputs.get(head):
+            if inputs.get(head):
                 self._exact.append(head)
+        for head in self._order:
+            if head not in self._tables and not self._try(limit, tables.get(head, [])):
+                break
+            self._tables.add(head)
+        for head in self._order:
+            if head not in self._exact and not self._try(limit, maps.get(head, [])):
+                break
 
     def _computes_whole(self, head: HeadKey) -> bool:
         """Whether the browser computes even the whole matrix at once, so that its pooled map would be of no use."""
@@ -187,15 +193,25 @@ class _Pack:
     @property
     def result(self) -> Exported:
         """What was chosen."""
-        heads, exact = len(self._order), len(self._exact)
-        note = None
-        if self._ranges.inputs and exact < heads:
-            tables = len(self._tables)
-            note = f"To stay within its size, this file holds exact weights of {exact} of {heads} heads"
-            note += f" and the tables of {tables}. " if tables < heads else ". "
-            note += f"They are {_named(self._exact)}. " if self._exact else ""
-            note += f"All other heads have their {'means' if tables < heads else 'tables'} and a small map."
-        return Exported(self.run.path.name, heads, tuple(self._exact), len(self._tables), note)
+        return Exported(self.run.path.name, len(self._order), tuple(self._exact), len(self._tables), self._note())
+
+    def _note(self) -> str | None:
+        """What was left out, in sentences; None where nothing was."""
+        heads, exact, tables = len(self._order), len(self._exact), len(self._tables)
+        lacks_exact, lacks_tables = bool(self._ranges.inputs) and exact < heads, tables < heads
+        if not (lacks_exact or lacks_tables):
+            return None
+        held, some = [], (lacks_exact and exact > 0) or (lacks_tables and tables > 0)
+        if lacks_exact:
+            held.append(f"exact weights of {exact} of {heads} heads" if exact else "no exact weights")
+        if lacks_tables:
+            held.append(f"the tables of {tables} of {heads} heads" if tables else "no tables")
+        named = f"Exact are {_named(self._exact)}. " if lacks_exact and exact else ""
+        rest = "tables" if not lacks_tables else "pooled profiles" if self._profiles else "means"
+        return (
+            f"To stay within its size, this file holds {' and '.join(held)}. {named}"
+            f"{'All other heads have' if some else 'Every head has'} a small map and {rest}."
+        )
 
 
 def _order(run: Run, wanted: Sequence[HeadKey]) -> list[HeadKey]:

@@ -11,13 +11,18 @@ from heedmap.errors import HeedmapError, RunError
 from heedmap.runs.reader import Run, open_run
 from heedmap.runs.schema import RUN_JSON
 from heedmap.view import derived
+from heedmap.view.profiles import profiles
 
 DERIVED: dict[str, Callable[[Run], bytes]] = {
     "derived/heads.json": derived.heads,
     "derived/thumbnails.safetensors": derived.thumbnails,
     "derived/types.json": derived.types,
+    "derived/profiles.safetensors": profiles,
 }
 """Small files that are computed from the run when they are first asked for."""
+
+PROFILES = "derived/profiles.safetensors"
+"""Of use only where the tables themselves are not at hand."""
 
 
 class RunFiles:
@@ -77,7 +82,8 @@ class RunFiles:
     def _prepare(self) -> None:
         with contextlib.suppress(HeedmapError):  # told when it is asked for
             for name in DERIVED:
-                self._content(name)
+                if name != PROFILES:
+                    self._content(name)
 
     def _content(self, name: str) -> bytes:
         with self._lock:

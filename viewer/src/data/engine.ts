@@ -2,6 +2,7 @@
 import { hidden } from './hidden'
 import { Inputs } from './inputs'
 import { allowed, whyOpaque } from './masks'
+import { pooledProfile, type Profile, type Table } from './profile'
 import { parseMeta, type HeadId, type Layer, type Meta, type Opened, type Tokens } from './run'
 import { TensorFile } from './safetensors'
 import { LeftOutError, RunError, type Source } from './source'
@@ -103,10 +104,23 @@ export class Engine {
     }
   }
 
-  async columns(table: 'query' | 'key' | 'distance', id: HeadId): Promise<Columns | null> {
+  async columns(table: Table, id: HeadId): Promise<Columns | null> {
     const name = `${table}.parquet`
     if (!(name in this.meta.files)) return null
     return (await this.table(name)).head(id.part, id.layer, id.head)
+  }
+
+  /** A head's rows of a table, or, where this copy of the run lacks them, its pooled profile. */
+  async profile(table: Table, id: HeadId): Promise<Profile> {
+    try {
+      return { columns: await this.columns(table, id), pooled: 1 }
+    } catch (error) {
+      if (!(error instanceof LeftOutError)) throw error
+      const file = await this.tensorFile('derived/profiles.safetensors').catch(() => {
+        throw error
+      })
+      return pooledProfile(file, this.layer(id), id.head, table)
+    }
   }
 
   /** A pooled map as the run holds it, null where it has none. */

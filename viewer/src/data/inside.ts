@@ -3,8 +3,15 @@ import { LeftOutError, RunError, type Source } from './source'
 /** One stretch of a file that the page holds: where it starts, how long it is, the element with its base64 text. */
 export type Chunk = [start: number, length: number, id: string, packed: 0 | 1]
 
-/** Why a page within a size lacks the numbers of a head. */
+/** Why a page within a size lacks the exact weights of a head. */
 export const LEFT_OUT = 'this file does not hold its query and key, to stay within its size'
+
+const whyLeftOut = (path: string): string =>
+  path === 'inputs.safetensors'
+    ? LEFT_OUT
+    : path.endsWith('.parquet')
+      ? `this file does not hold this head’s ${path.replace('.parquet', '')} table, to stay within its size`
+      : `this file does not hold all of ${path}, to stay within its size`
 
 export interface InsideFile {
   size: number
@@ -25,7 +32,7 @@ export function inside(files: Record<string, InsideFile>, textOf: (id: string) =
   return {
     async read(path, start, end) {
       const file = files[path]
-      if (!file) throw new LeftOutError(`${path} is not in this file`)
+      if (!file) throw new LeftOutError(whyLeftOut(path))
       const stop = Math.min(end ?? file.size, file.size)
       const out = new Uint8Array(Math.max(0, stop - start))
       let at = start
@@ -38,7 +45,7 @@ export function inside(files: Record<string, InsideFile>, textOf: (id: string) =
         out.set(bytes.subarray(at - first, last - first), at - start)
         at = last
       }
-      if (at < stop) throw new LeftOutError(LEFT_OUT)
+      if (at < stop) throw new LeftOutError(whyLeftOut(path))
       return out
     },
   }

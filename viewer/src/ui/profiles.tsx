@@ -1,6 +1,7 @@
 /** How far one head looks, how sharply along the text, and who receives. */
 import { useState } from 'preact/hooks'
 import { headName } from '../data/run'
+import type { Profile } from '../data/profile'
 import type { Columns } from '../data/tables'
 import { Chart, type Series } from './chart'
 import { Note, Panel } from './controls'
@@ -18,16 +19,17 @@ export function Profiles() {
   const { run, id, layer } = useCurrent()!
   const { pin } = usePins()
   const depends = [run, id.part, id.layer, id.head]
-  const distance = useAsync<Columns | null>(() => run.remote.call('columns', 'distance', id), depends)
-  const query = useAsync<Columns | null>(() => run.remote.call('columns', 'query', id), depends)
-  const key = useAsync<Columns | null>(() => run.remote.call('columns', 'key', id), depends)
+  const distance = useAsync<Profile>(() => run.remote.call('profile', 'distance', id), depends)
+  const query = useAsync<Profile>(() => run.remote.call('profile', 'query', id), depends)
+  const key = useAsync<Profile>(() => run.remote.call('profile', 'key', id), depends)
   const overQuery = useStore(hover, (h) => h.query)
   const overKey = useStore(hover, (h) => h.key)
   const [at, setAt] = useState<number | null>(null)
   const labels = labelsOf(run, layer)
   const error = distance.error ?? query.error ?? key.error
   const loading = distance.loading || query.loading || key.loading
-  const [queryColumns, keyColumns] = [query.value, key.value]
+  const [byDistances, queryColumns, keyColumns] = [distance, query, key].map((table) => table.value?.columns ?? null)
+  const pooled = Math.max(query.value?.pooled ?? 1, key.value?.pooled ?? 1)
   const entropy = queryColumns?.entropy as Float64Array | undefined
   const received = keyColumns?.received_mean as Float64Array | undefined
   const index = (position: number | null, offset: number, length: number) =>
@@ -45,18 +47,24 @@ export function Profiles() {
       table={() => tableOf(keyColumns, queryColumns, labels, layer.key_offset)}
     >
       {error && <Note>{error}</Note>}
-      {distance.value && (
+      {pooled > 1 && (
+        <Note>
+          To stay within its size, this file holds the profiles of this head pooled: along the text the lowest and the
+          highest of about {Math.round(pooled)} positions, by distance the mean of each eighth of an octave.
+        </Note>
+      )}
+      {byDistances && (
         <figure>
           <figcaption>
             <h3>Weight by distance</h3>
             <span class="quiet">
               mean over the pairs of each distance that may attend
-              {at !== null && `; at ${at}: ${told(distance.value, at)}`}
+              {at !== null && `; at ${at}: ${told(byDistances, at)}`}
             </span>
           </figcaption>
           <Chart
             label="Mean weight by distance, both axes logarithmic"
-            series={byDistance(distance.value)}
+            series={byDistance(byDistances)}
             logX
             logY
             xName="distance in tokens"
@@ -64,7 +72,7 @@ export function Profiles() {
             cursor={at}
             onPoint={setAt}
           />
-          {byDistance(distance.value).length > 1 && (
+          {byDistance(byDistances).length > 1 && (
             <ul class="kinds">
               <li>
                 <i class="main" />
@@ -78,7 +86,7 @@ export function Profiles() {
           )}
         </figure>
       )}
-      {!distance.value && !distance.loading && !distance.error && (
+      {!byDistances && !distance.loading && !distance.error && (
         <Note>No distances: queries and keys belong to different texts, or the run did not measure them.</Note>
       )}
       {entropy && (
@@ -88,6 +96,7 @@ export function Profiles() {
             <span class="quiet">
               how widely each query attends
               {overQuery !== null &&
+                pooled === 1 &&
                 `; ${labels.query[overQuery]}: ${number(valueAt(queryColumns!, 'entropy', overQuery + layer.query_offset))} nats`}
             </span>
           </figcaption>
@@ -109,6 +118,7 @@ export function Profiles() {
             <span class="quiet">
               mean weight of each key over the rows that may see it; sinks are above {SINK}
               {overKey !== null &&
+                pooled === 1 &&
                 `; ${labels.key[overKey]}: ${number(valueAt(keyColumns!, 'received_mean', overKey + layer.key_offset))}`}
             </span>
           </figcaption>

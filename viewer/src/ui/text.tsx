@@ -1,7 +1,7 @@
 /** The text itself: every token tinted by what one query attends to, or by what it receives; or as two columns of lines. */
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { RowOf } from '../data/engine'
-import type { Columns } from '../data/tables'
+import type { Profile } from '../data/profile'
 import { css, inkOn, palette, share, type Domain } from './colour'
 import { Choice, Legend, Note, Panel } from './controls'
 import { number, oneLine } from './format'
@@ -31,14 +31,15 @@ export function TextPanel() {
     () => (view === 'attends' && query !== null ? run.remote.call('row', id, query) : null),
     [...head, view, query],
   )
-  const keys = useAsync<Columns | null>(
-    () => (view === 'receives' ? run.remote.call('columns', 'key', id) : null),
+  const keys = useAsync<Profile>(
+    () => (view === 'receives' ? run.remote.call('profile', 'key', id) : null),
     [...head, view],
   )
+  const received = keys.value?.pooled === 1 ? keys.value.columns : null
   const table = palette('sequential', theme)
 
   const values = useMemo(() => {
-    const source = view === 'attends' ? row.value?.weights : (keys.value?.received_mean as Float64Array | undefined)
+    const source = view === 'attends' ? row.value?.weights : (received?.received_mean as Float64Array | undefined)
     if (!source) return null
     const byToken = new Float64Array(run.opened.tokens.count).fill(NaN)
     labels.keyToken.forEach((token, i) => token >= 0 && (byToken[token] = source[i]))
@@ -112,6 +113,11 @@ export function TextPanel() {
         />
       )}
       {error && <Note>{error}</Note>}
+      {view === 'receives' && keys.value && keys.value.pooled > 1 && (
+        <Note>
+          To stay within its size, this file holds what the tokens receive only pooled: see the profiles of this head.
+        </Note>
+      )}
     </Panel>
   )
 }
