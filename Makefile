@@ -1,7 +1,7 @@
 # `make look` and `make test` do all the set-up on a machine that has Python ≥ 3.11, make and a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help install look test test-transformers check sanitize format lint types imports clean
+.PHONY: help install look test test-transformers test-ray check sanitize format lint types imports clean
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -20,6 +20,8 @@ help:
 	@echo 'make check     test, and before it format, lint, types and import rules'
 	@echo 'make install   the set-up alone'
 	@echo 'make test-transformers   run the tests of the models with the oldest and the newest transformers'
+	@echo 'make test-cuda hold the kernels to the reference on a GPU, and time them there'
+	@echo 'make test-ray  install Ray and datasets, run the tests of scans on a Ray cluster and over data sets'
 	@echo 'make sanitize  fuzz the compiled part under AddressSanitizer and UndefinedBehaviorSanitizer (needs cmake)'
 	@echo 'make format    put the code into its standard form'
 	@echo 'make clean     remove the environment and what was built'
@@ -90,6 +92,17 @@ test-transformers: $(INSTALLED)
 	  "$$other/bin/python" -m pytest -p no:cacheprovider -W ignore::DeprecationWarning -W ignore::FutureWarning \
 	    --ignore-glob='*/test_token*' tests/capture; \
 	done
+
+# Every law of every kernel with its tensors on a GPU, and the benchmark's cases there. Never run on a machine without one.
+.PHONY: test-cuda
+test-cuda: $(INSTALLED)
+	@HEEDMAP_TEST_DEVICE=cuda $(RUN)/pytest -n 0 tests/laws/test_against_dense.py
+	@$(RUN)/heedmap bench --device cuda --lengths 1024,8192,32768 --masks all --dtypes all
+
+# Ray and Hugging Face's datasets are large; their tests run where they are installed.
+test-ray: $(INSTALLED)
+	@$(PIP) install --quiet --constraint constraints.txt ray datasets
+	@$(RUN)/pytest tests/textsets/test_engines.py tests/textsets/test_sources.py
 
 # make sanitize STRIPS=20000: more of them
 STRIPS ?= 2000

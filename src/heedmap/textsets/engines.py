@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -49,9 +50,10 @@ def processes(settings: Settings, workers: int, threads: int | None = None) -> E
     each = threads or max(1, torch.get_num_threads() // workers)
 
     def run(jobs: Iterator[Job]) -> Iterator[Outcome]:
-        context = multiprocessing.get_context("spawn")
+        context = _context()
         pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(settings, each))
         waiting: set[Future[Outcome]] = set()
+        whole = False
         try:
             for job in jobs:
                 waiting.add(pool.submit(_measure, job))
@@ -61,6 +63,7 @@ def processes(settings: Settings, workers: int, threads: int | None = None) -> E
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)
+            whole = True
         except BrokenProcessPool as error:
             raise ModelError(
                 WHERE,
@@ -69,11 +72,21 @@ def processes(settings: Settings, workers: int, threads: int | None = None) -> E
                 do="run the same command again with fewer --workers or a smaller --budget: finished shards are kept",
             ) from error
         finally:
-            for process in list((pool._processes or {}).values()):  # what they are at is done again
-                process.kill()
+            if not whole:  # what they are at is done again
+                for process in list((pool._processes or {}).values()):
+                    process.kill()
             pool.shutdown(wait=True, cancel_futures=True)
 
     return run
+
+
+def _context() -> Any:
+    """How processes start: where it can be, forked from a server that has imported all once and computed nothing."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 _MEASURER: list[Measurer | BaseException] = []
@@ -81,6 +94,7 @@ _MEASURER: list[Measurer | BaseException] = []
 
 def _begin(settings: Settings, threads: int) -> None:
     """Load the model in a worker; what fails there is told with the first shard, for a pool hides its reason."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()

@@ -106,7 +106,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
 def _shared(ray: Any, actors: list[Any], jobs: Iterator[Job]) -> Iterator[Outcome]:
     """Give every actor work as long as there is some; yield what is done."""
     busy: dict[Any, Any] = {}
-    free = [actor for actor in actors for _ in range(_IN_FLIGHT)]
+    free = actors * _IN_FLIGHT
     for job in jobs:
         if not free:
             done = ray.wait(list(busy), num_returns=1)[0][0]
