@@ -22,6 +22,8 @@ import pytest
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from heedmap.capture.models import LoadedModel
+
 SEED = 20170612
 
 
@@ -58,6 +60,16 @@ def minilm(_minilm: tuple[PreTrainedModel, PreTrainedTokenizerBase]) -> PreTrain
 def minilm_tokenizer(_minilm: tuple[PreTrainedModel, PreTrainedTokenizerBase]) -> PreTrainedTokenizerBase:
     _, tokenizer = _minilm
     return tokenizer
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> LoadedModel:
+    """The packaged decoder, SmolLM2-135M (30 layers × 9 heads), with its tokenizer: not to be changed."""
+    from heedmap.capture.models import installed, resolve
+
+    if "smollm2" not in installed():
+        pytest.skip("smollm2 is not installed: make install")
+    return resolve("smollm2")
 
 
 # family → its configuration at a size that runs in milliseconds: 2 layers, 4 heads, head_dim 8

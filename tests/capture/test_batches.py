@@ -60,6 +60,23 @@ def test_a_padded_batch_of_a_decoder_gives_each_text_its_own_results(family, nam
             _assert_same(seen.call(layer).measurements, item, starts[item], alone)
 
 
+def test_a_left_padded_batch_of_a_trained_model_gives_each_text_its_own_results(smollm2):
+    model = smollm2.model.base_model
+    said = ("The cat sat on the mat because it was tired", "Rome is old.", "나는 사과를 먹었다")
+    texts = [torch.tensor(smollm2.tokenizer(text)["input_ids"]) for text in said]
+    longest = max(map(len, texts))
+    starts = [longest - len(text) for text in texts]
+    ids, real = torch.zeros(3, longest, dtype=torch.long), torch.zeros(3, longest, dtype=torch.long)
+    for item, (text, start) in enumerate(zip(texts, starts, strict=True)):
+        ids[item, start:], real[item, start:] = text, 1
+    with torch.no_grad(), watch(model) as seen:
+        model(input_ids=ids, attention_mask=real, position_ids=(real.cumsum(-1) - 1).clamp(min=0), use_cache=False)
+    assert len(seen.calls) == 30
+    for item, text in enumerate(texts):
+        for layer, alone in enumerate(_alone(model, text, use_cache=False)):
+            _assert_same(seen.call(layer).measurements, item, starts[item], alone)
+
+
 @pytest.mark.parametrize("name", ["bert", "modernbert", "roberta", "distilbert", "t5-encoder"])
 def test_a_padded_batch_of_an_encoder_gives_each_text_its_own_results(family, name):
     changes = {"pad_token_id": 0} if name == "roberta" else {}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from heedmap.capture.models import LoadedModel, installed, resolve
+from heedmap.capture.models import LoadedModel
 from heedmap.errors import InputError, UnsupportedError
 from heedmap.experiments.induction import probe_induction
 
@@ -72,10 +72,8 @@ def test_a_model_that_reads_no_text_is_refused_by_what_it_reads() -> None:
         probe_induction(LoadedModel(model, _Vocabulary(), "tiny", None, "memory", []))  # type: ignore[arg-type]
 
 
-def test_smollm2s_known_heads_are_typed_rightly() -> None:
-    if "smollm2" not in installed():
-        pytest.skip("the long-context model comes with `make install`")
-    probe = probe_induction(resolve("smollm2"))
+def test_smollm2s_known_heads_are_typed_rightly(smollm2: LoadedModel) -> None:
+    probe = probe_induction(smollm2)
     types = {(head.layer, head.head): head for head in probe.typing().heads}
     known = {
         "induction": {(18, 6): 0.856, (17, 3): 0.738, (17, 4): 0.730},
