@@ -187,8 +187,8 @@ def test_tops_and_deciles_are_the_ranked_texts(scanned):
         order = np.argsort(values[place], kind="stable")
         rows = found.table("tops", part=part, layer=layer, head=head).to_pylist()
         own = [row for row in rows if row["statistic"] == "entropy"]
-        assert [row["text"] for row in own if row["end"] == "lowest"][:3] == order[:3].tolist()
-        assert {row["text"] for row in own if row["end"] == "highest"} == set(order[-10:].tolist())
+        assert [row["text"] for row in own if row["side"] == "lowest"][:3] == order[:3].tolist()
+        assert {row["text"] for row in own if row["side"] == "highest"} == set(order[-10:].tolist())
         deciles = found.table("deciles", part=part, layer=layer, head=head).to_pylist()
         own = [row for row in deciles if row["statistic"] == "entropy"]
         assert [row["decile"] for row in own] == list(range(11))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from heedmap.sets.columns import numbers_in, values_in
 from heedmap.sets.schema import DECILES, HEADS, SAMPLE
 from heedmap.sets.shards import Shard, shard_files
 from heedmap.sets.sums import Sums
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def tops(sums: Sums) -> pa.Table:
-    """One row a head, value, end and rank: the texts with the highest and the lowest values, exact over all texts."""
+    """One row a head, value, side and rank: the texts with the highest and the lowest values, exact over all texts."""
     parts = []
     for end, name in (("high", "highest"), ("low", "lowest")):
         texts = sums.arrays[f"{end}_text"]
@@ -29,7 +29,7 @@ def tops(sums: Sums) -> pa.Table:
                 head_columns(sums, head)
                 | {
                     "statistic": named(sums.values, value),
-                    "end": pa.array([name] * len(rank), pa.string()),
+                    "side": pa.array([name] * len(rank), pa.string()),
                     "rank": pa.array(rank + 1, pa.int32()),
                     "value": pa.array(sums.arrays[end][value, head, rank]),
                     "text": pa.array(texts[value, head, rank]),
@@ -45,7 +45,7 @@ def deciles(folder: Path, shards: Sequence[Shard], sums: Sums) -> pa.Table:
     Of m values in order, decile d is the one at rank round(d/10 · (m − 1)). Up to 65,536 texts all take part, beyond
     that a sample of so many by the hash of their number, the same for every head and in every run.
     """
-    chosen = _sample(folder, shards)
+    chosen = _sample(folder, shards, len(sums.heads))
     parts: list[pa.Table] = []
     for name in sums.values:
         values, texts = _column(folder, shards, name, len(sums.heads), chosen)
@@ -68,11 +68,11 @@ def deciles(folder: Path, shards: Sequence[Shard], sums: Sums) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _sample(folder: Path, shards: Sequence[Shard]) -> Array:
+def _sample(folder: Path, shards: Sequence[Shard], heads: int) -> Array:
     """The numbers of the texts that take part, ascending."""
     held: Array = np.empty(0, dtype=np.int64)
     for shard in shards:
-        held = np.concatenate([held, _numbers(folder, shard)])
+        held = np.concatenate([held, numbers_in(folder / shard_files(shard.number)[HEADS], heads)])
         if len(held) > 2 * SAMPLE:
             held = _drawn(held)
     return np.sort(_drawn(held))
@@ -92,22 +92,14 @@ def _hash(numbers: Array) -> Array:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _numbers(folder: Path, shard: Shard) -> Array:
-    """The numbers of the measured texts of a shard: those of its first head."""
-    with pq.ParquetFile(folder / shard_files(shard.number)[HEADS]) as file:
-        first = next(file.iter_batches(shard.texts, columns=["text"]))
-    return first.column(0).to_numpy()[: shard.texts]
-
-
 def _column(folder: Path, shards: Sequence[Shard], name: str, heads: int, chosen: Array) -> tuple[Array, Array]:
     """One value of the chosen texts, float32 `[heads, texts]`, and their numbers."""
     columns, numbers = [], []
     for shard in shards:
-        own = _numbers(folder, shard)
+        file = folder / shard_files(shard.number)[HEADS]
+        own = numbers_in(file, heads)
         keep = np.isin(own, chosen)
         if keep.any():
-            with pq.ParquetFile(folder / shard_files(shard.number)[HEADS]) as file:
-                table = file.read(columns=[name])
-            columns.append(table.column(0).to_numpy().reshape(heads, -1)[:, keep])
+            columns.append(values_in(file, name, heads)[:, keep])
             numbers.append(own[keep])
     return np.concatenate(columns, 1), np.concatenate(numbers)

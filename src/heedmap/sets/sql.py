@@ -18,7 +18,7 @@ VIEWS = {
     "heads": "one row a text and head: every value of the head in that text",
     "means": "one row a head and statistic: mean over texts, its 95 % interval, deviation, extremes",
     "deciles": "one row a head, statistic and decile: the value there, and the text that has it",
-    "tops": "one row a head, statistic, end and rank: the texts with the highest and lowest values",
+    "tops": "one row a head, statistic, side and rank: the texts with the highest and lowest values",
     "profiles": "one row a head and bin of distances: weight, pairs and mean weight over all texts",
     "entropies": "one row a head and bin of entropy: how many rows of all texts",
     "kinds": "one row a head and kind of token: what such tokens receive",
@@ -45,16 +45,14 @@ def connect(found: TextSet) -> Any:
     for name in (TEXTS, HEADS, *TABLES):
         files = ", ".join(_quoted(_plain(str(file.resolve()))) for file in found.files(name))
         hive = "true" if name in (TEXTS, HEADS) else "false"
-        connection.execute(
-            f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], hive_partitioning = {hive})"
-        )
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], hive_partitioning = {hive})")
     connection.execute("CREATE TABLE runs (text BIGINT, path VARCHAR)")
     for number, path in stored(found):
         connection.execute("INSERT INTO runs VALUES (?, ?)", [number, path])
     meta = found.meta
     connection.execute(
-        "CREATE TABLE about (model VARCHAR, revision VARCHAR, texts BIGINT, refused BIGINT, tokens BIGINT, heads BIGINT, "
-        "shards BIGINT, heedmap VARCHAR, created VARCHAR, plan VARCHAR)"
+        "CREATE TABLE about (model VARCHAR, revision VARCHAR, texts BIGINT, refused BIGINT, tokens BIGINT, "
+        "heads BIGINT, shards BIGINT, heedmap VARCHAR, created VARCHAR, plan VARCHAR)"
     )
     connection.execute(
         f"INSERT INTO about VALUES ({', '.join('?' * 10)})",

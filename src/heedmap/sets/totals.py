@@ -50,9 +50,9 @@ def means(sums: Sums, units: Mapping[str, str]) -> pa.Table:
             "unit": pa.array([units[sums.values[place]] for place in value], pa.string()),
             "texts": pa.array(count),
             "mean": pa.array(mean),
-            "low": pa.array(mean - half),
-            "high": pa.array(mean + half),
-            "deviation": pa.array(np.where(alone, np.nan, deviation)),
+            "low": pa.array(mean - half, from_pandas=True),
+            "high": pa.array(mean + half, from_pandas=True),
+            "deviation": pa.array(np.where(alone, np.nan, deviation), from_pandas=True),
             "least": pa.array(a["least"][value, head]),
             "most": pa.array(a["most"][value, head]),
         }
@@ -102,9 +102,9 @@ def kinds(sums: Sums) -> pa.Table:
                 "kind": named(tuple(KINDS), kind),
                 "tokens": pa.array(tokens[kind]),
                 "received": pa.array(mass),
-                "share": pa.array(np.where(total > 0, mass / total, np.nan)),
+                "share": pa.array(np.where(total > 0, mass / total, np.nan), from_pandas=True),
                 "pairs": pa.array(pairs),
-                "mean_weight": pa.array(np.where(pairs > 0, mass / pairs, np.nan)),
+                "mean_weight": pa.array(np.where(pairs > 0, mass / pairs, np.nan), from_pandas=True),
             }
         )
 

@@ -90,7 +90,7 @@ def _texts(job: Job, texts: Mapping[int, Prepared], refused: Mapping[int, str]) 
             "text": job.first + place,
             "source": record.source.encode("utf-8", "backslashreplace").decode(),
             "place": record.place,
-            "offset": record.offset,
+            "byte": record.offset if record.offset >= 0 else None,
             "characters": len(record.text or ""),
             "tokens": len(texts[place]) if place in texts else None,
             "cut_from": texts[place].tokens.truncated_from if place in texts else None,
@@ -105,7 +105,7 @@ def _texts(job: Job, texts: Mapping[int, Prepared], refused: Mapping[int, str]) 
             ("text", pa.int64()),
             ("source", pa.string()),
             ("place", pa.int64()),
-            ("offset", pa.int64()),
+            ("byte", pa.int64()),
             ("characters", pa.int64()),
             ("tokens", pa.int32()),
             ("cut_from", pa.int32()),
@@ -129,5 +129,5 @@ def _heads(found: Found, values: Array, numbers: Array, texts: Mapping[int, Prep
         "tokens": pa.array(np.tile([len(texts[place]) for place in places.tolist()], heads), pa.int32()),
     }
     for at, name in enumerate(found.names):
-        columns[name] = pa.array(values[:, at].T.reshape(-1).astype(np.float32))
+        columns[name] = pa.array(values[:, at].T.reshape(-1).astype(np.float32), from_pandas=True)  # NaN: null
     return pa.table(columns)
