@@ -73,6 +73,7 @@ describe('views', () => {
     expect(ticks(10, 20, 300, labels, 0).map((t) => t.text)).toEqual(labels.slice(10, 20))
     expect(ticks(0, 1000, 500, labels, 0).every((t) => !t.word && t.index % 200 === 0)).toBe(true)
     expect(ticks(0, 1000, 500, labels, 7)[0]).toMatchObject({ index: 193, text: '200' })
+    expect(ticks(0, 32, 352, labels, 0, false).every((t) => !t.word)).toBe(true)
   })
 })
 

@@ -206,7 +206,7 @@ class _Pack:
             held.append(f"exact weights of {exact} of {heads} heads" if exact else "no exact weights")
         if lacks_tables:
             held.append(f"the tables of {tables} of {heads} heads" if tables else "no tables")
-        named = f"Exact are {_named(self._exact)}. " if lacks_exact and exact else ""
+        named = f"Exact {'is' if exact == 1 else 'are'} {_named(self._exact)}. " if lacks_exact and exact else ""
         rest = "tables" if not lacks_tables else "pooled profiles" if self._profiles else "means"
         return (
             f"To stay within its size, this file holds {' and '.join(held)}. {named}"

@@ -26,13 +26,20 @@ export interface Tick {
 }
 
 /** Every token's label where there is room for each; else positions at round steps. */
-export function ticks(from: number, to: number, pixels: number, labels: string[], offset: number): Tick[] {
+export function ticks(
+  from: number,
+  to: number,
+  pixels: number,
+  labels: string[],
+  offset: number,
+  words = readable(to - from, pixels),
+): Tick[] {
   const cell = pixels / (to - from)
   const found: Tick[] = []
   if (!(cell > 0)) return found
   const first = Math.max(0, Math.ceil(from - 0.5))
   const last = Math.min(labels.length - 1, Math.floor(to - 0.5))
-  if (cell >= READABLE) {
+  if (words) {
     for (let index = first; index <= last; index++) {
       found.push({ index, at: (index + 0.5 - from) * cell, text: labels[index], word: true })
     }
@@ -53,17 +60,19 @@ type Props = MatrixProps & {
   plot: { width: number; height: number }
   gutter: { left: number; top: number; right: number }
   size: { width: number; height: number }
+  /** Along which axes there is room for words; the gutters are made for that. */
+  words: { query: boolean; key: boolean }
 }
 
-export function Axes({ view, plot, gutter, size, labels, offsets, pinned, compact }: Props) {
+export function Axes({ view, plot, gutter, size, words, labels, offsets, pinned, compact }: Props) {
   const { hover } = useShared()
   const query = useStore(hover, (value) => value.query)
   const key = useStore(hover, (value) => value.key)
   if (!plot.width || !plot.height) return null
   const x = (k: number) => ((k - view.k0) / (view.k1 - view.k0)) * plot.width
   const y = (q: number) => ((q - view.q0) / (view.q1 - view.q0)) * plot.height
-  const rows = ticks(view.q0, view.q1, plot.height, labels.query, offsets.query)
-  const columns = ticks(view.k0, view.k1, plot.width, labels.key, offsets.key)
+  const rows = ticks(view.q0, view.q1, plot.height, labels.query, offsets.query, words.query)
+  const columns = ticks(view.k0, view.k1, plot.width, labels.key, offsets.key, words.key)
   const mark = (index: number, at: number | null, pin: number | null) =>
     index === pin ? ' pinned' : index === at ? ' here' : ''
   const band = (kind: string, q: [number, number] | null, k: [number, number] | null) => {

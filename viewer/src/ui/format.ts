@@ -16,11 +16,15 @@ export function number(value: number): string {
 const CODES =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
+/** Nothing but printable ASCII and line ends, as most tokens are: nothing to look for. */
+const PLAIN = /^[\n\x20-\x7e]*$/
+
 /**
  * Text with every invisible or direction-changing character made visible, so that no token can rearrange or hide
  * another. Joiners inside a word (ZWJ, ZWNJ) stay, since emoji and scripts need them.
  */
 export function visible(text: string): string {
+  if (PLAIN.test(text)) return text
   return text.replace(CODES, (character, at: number) => {
     const code = character.charCodeAt(0)
     if ((code === 0x200d || code === 0x200c) && at > 0 && at < text.length - 1) return character
@@ -33,6 +37,7 @@ export function visible(text: string): string {
 /** A label as one line for an axis or a list. */
 export function oneLine(text: string, longest = 24): string {
   const line = visible(text.replace(/\r?\n/g, '⏎').replace(/\t/g, '⇥'))
+  if (line.length <= longest) return line
   const letters = [...line]
   return letters.length > longest ? `${letters.slice(0, longest - 1).join('')}…` : line
 }

@@ -1,8 +1,11 @@
 import { headName } from '../data/run'
 import { number } from './format'
+import { useGrowing } from './growing'
 import { ranked } from './headorder'
 import { sameHead, useCurrent, useShared, useState_ } from './model'
 import { KINDS, type Measure } from './statistics'
+
+const ROWS_AT_ONCE = 24
 
 /** Every head as a row, sorted by any column. */
 export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpen: (index: number) => void }) {
@@ -17,6 +20,7 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
   const values =
     measure?.values ?? (sort === 'type' ? props.kinds!.map((kind) => Object.keys(KINDS).indexOf(kind)) : all)
   const order = ranked(values, all, down)
+  const shown = useGrowing(order.length, ROWS_AT_ONCE, `${run.name} ${sort} ${down}`)
   const column = (name: string, label: string, text = false) => (
     <th
       key={name}
@@ -44,7 +48,7 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
           </tr>
         </thead>
         <tbody>
-          {order.map((i) => (
+          {order.slice(0, shown).map((i) => (
             <tr key={i} aria-current={sameHead(heads[i], id)} onClick={() => props.onOpen(i)}>
               <th scope="row">
                 <button type="button" class="link">

@@ -142,7 +142,7 @@ export function Matrix(props: MatrixProps) {
           height: `${plot.height}px`,
         }}
       />
-      <Axes {...props} view={view} plot={plot} gutter={gutter} size={size} />
+      <Axes {...props} view={view} plot={plot} gutter={gutter} size={size} words={words} />
     </div>
   )
 }

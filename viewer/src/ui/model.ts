@@ -85,25 +85,35 @@ export interface AxisLabels {
   keyToken: Int32Array
 }
 
-const labelled = new WeakMap<Layer, AxisLabels>()
+const labelled = new WeakMap<Opened, Map<string, AxisLabels>>()
+const lines = new WeakMap<Opened, string[]>()
 
+/** Layers over the same positions share their labels, which long texts have many of. */
 export function labelsOf(run: RunView, layer: Layer): AxisLabels {
-  let labels = labelled.get(layer)
+  const { opened } = run
+  if (!labelled.has(opened)) labelled.set(opened, new Map())
+  const { query_sequence = 'text', key_sequence = 'text', query_offset, query_len, key_offset, key_len } = layer
+  const name = JSON.stringify([query_sequence, query_offset, query_len, key_sequence, key_offset, key_len])
+  let labels = labelled.get(opened)!.get(name)
   if (!labels) {
-    const { tokens } = run.opened
-    const queryToken = axisTokens(tokens, layer.query_sequence ?? 'text', layer.query_offset, layer.query_len)
-    const keyToken = axisTokens(tokens, layer.key_sequence ?? 'text', layer.key_offset, layer.key_len)
-    const text = (indices: Int32Array, offset: number) =>
-      Array.from(indices, (token, i) => (token < 0 ? `[${i + offset}]` : oneLine(tokens.label[token])))
-    labels = {
-      queryToken,
-      keyToken,
-      query: text(queryToken, layer.query_offset),
-      key: text(keyToken, layer.key_offset),
-    }
-    labelled.set(layer, labels)
+    const query = axis(opened, query_sequence, query_offset, query_len)
+    const same = query_sequence === key_sequence && query_offset === key_offset && query_len === key_len
+    const key = same ? query : axis(opened, key_sequence, key_offset, key_len)
+    labels = { query: query.labels, key: key.labels, queryToken: query.tokens, keyToken: key.tokens }
+    labelled.get(opened)!.set(name, labels)
   }
   return labels
+}
+
+function axis(opened: Opened, sequence: string, offset: number, length: number) {
+  if (!lines.has(opened))
+    lines.set(
+      opened,
+      opened.tokens.label.map((label) => oneLine(label)),
+    )
+  const line = lines.get(opened)!
+  const tokens = axisTokens(opened.tokens, sequence, offset, length)
+  return { tokens, labels: Array.from(tokens, (token, i) => (token < 0 ? `[${i + offset}]` : line[token])) }
 }
 
 export type Loaded<T> = { value: T | null; error: string | null; loading: boolean }

@@ -245,15 +245,21 @@ function Token({
   const tinted = tint > 0.004
   return (
     <>
-      {piece.before}
+      {codes(piece.before)}
       <span
         class={`token${piece.special ? ' special' : ''}${piece.partial ? ' partial' : ''}${own ? ' own' : ''}`}
         data-token={piece.token}
         title={Number.isNaN(value) ? undefined : `${piece.label}  ${number(value)}`}
         style={tinted ? { background: css(table, tint), color: inkOn(table, tint) } : undefined}
       >
-        {piece.text}
+        {codes(piece.text)}
       </span>
     </>
   )
+}
+
+/** The numbers that stand for invisible characters, kept in one piece beside letters that run from right to left. */
+function codes(text: string) {
+  if (!text.includes('‹')) return text
+  return text.split(/(‹[0-9A-F]{4}›)/).map((part, i) => (i % 2 ? <bdi key={i}>{part}</bdi> : part))
 }
