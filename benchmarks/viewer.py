@@ -3,8 +3,9 @@
     python benchmarks/viewer.py runs/cat runs/alice8192
 
 Server and browser share this machine; Chromium draws in software. A first picture counts from the click on the address
-to the first frame with the heads and a map; a window from the question to the numbers, in the page's worker, the first
-time (query and key are read) and again (they are there).
+to the first frame with the heads and a map; a window from the question to the numbers, in the page's worker: by a link
+straight into a head that was not open, by zooming into one that was, and again. Long tasks are those of the page's own
+thread above 50 ms, by what was done: opening, hovering over the text, turning its page, opening each panel.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ ARGUMENTS = [
 ]
 FIRST = "() => performance.getEntriesByName('heedmap first picture')[0]?.startTime"
 WINDOWS = "() => performance.getEntriesByName('heedmap window').map(entry => entry.duration)"
+WATCH = """
+globalThis.long = []
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) long.push(entry.duration)
+}).observe({ type: 'longtask' })
+"""
 SIDE = 512
 
 
@@ -44,8 +51,11 @@ def first_picture(browser: Any, url: str) -> float:
     return found
 
 
-def windows(browser: Any, url: str, run: Run, rounds: int) -> tuple[float, float]:
-    """Milliseconds of the first exact window of a head, and the median of further ones of the same head."""
+def windows(browser: Any, url: str, run: Run, rounds: int, *, opened: bool) -> tuple[float, float]:
+    """Milliseconds of the first exact window of a head, and the median of further ones of the same head.
+
+    `opened`: the head has been on the screen for a while before one zooms in.
+    """
     part, layer, head = run.heads[len(run.heads) // 2]
     info = run.layer(layer, part)
     side = min(SIDE, info.query_len)
@@ -60,12 +70,42 @@ def windows(browser: Any, url: str, run: Run, rounds: int) -> tuple[float, float
     page.goto(url)
     page.wait_for_selector(".status")
     page.wait_for_timeout(1500)
+    if opened:
+        page.evaluate("link => { location.hash = link }", f"head={part}.{layer}.{head}")
+        page.wait_for_timeout(1500)
     before = len(page.evaluate(WINDOWS))
     for turn in range(rounds + 1):
         show(turn * max(1, (info.query_len - side) // (rounds + 1)))
     times = page.evaluate(WINDOWS)[before:]
     page.close()
     return times[0], statistics.median(times[1:]) if times[1:] else times[0]
+
+
+def long_tasks(browser: Any, url: str) -> dict[str, float]:
+    """The longest task of the page's own thread while each thing was done, in milliseconds; 0 where none took 50."""
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    page.add_init_script(WATCH)
+    longest: dict[str, float] = {}
+
+    def note(what: str) -> None:
+        page.wait_for_timeout(1500)
+        longest[what] = max(page.evaluate("long.splice(0)"), default=0)
+
+    page.goto(url)
+    page.wait_for_selector(".matrix canvas")
+    note("open")
+    for index in range(3):
+        page.locator(".token").nth(3 * index).hover()
+        page.wait_for_timeout(200)
+    note("hover text")
+    if page.get_by_role("button", name="Later").count():
+        page.get_by_role("button", name="Later").click()
+        note("turn page")
+    for name in ("Receives", "Profiles", "Compare", "Maps", "Scatter", "Table"):
+        page.get_by_role("radio", name=name).click()
+        note(name)
+    page.close()
+    return longest
 
 
 def main() -> None:
@@ -76,7 +116,7 @@ def main() -> None:
     given = options.parse_args()
     harness.ready()
     program = shutil.which("chromium") or shutil.which("google-chrome")
-    document: dict[str, dict[str, float]] = {}
+    document: dict[str, dict[str, Any]] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         for path in given.runs:
@@ -84,14 +124,17 @@ def main() -> None:
             server = ViewServer([run])
             threading.Thread(target=server.serve_forever, daemon=True).start()
             pictures = [first_picture(browser, server.url) for _ in range(given.rounds)]
-            cold, warm = windows(browser, server.url, run, given.rounds)
+            linked, again = windows(browser, server.url, run, given.rounds, opened=False)
+            zoomed, _ = windows(browser, server.url, run, 0, opened=True)
             document[run.path.name] = {
                 "tokens": run.tokens.num_rows,
                 "heads": len(run.heads),
                 "first_picture_ms": statistics.median(pictures),
                 "first_picture_most_ms": max(pictures),
-                "window_first_ms": cold,
-                "window_again_ms": warm,
+                "window_linked_ms": linked,
+                "window_zoomed_ms": zoomed,
+                "window_again_ms": again,
+                "long_tasks_ms": long_tasks(browser, server.url),
             }
             print(run.path.name, document[run.path.name])
             server.shutdown()
