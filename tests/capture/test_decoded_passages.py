@@ -15,6 +15,7 @@ import transformers
 from heedmap.capture.look import look
 from heedmap.cli.main import main
 from heedmap.errors import InputError
+from heedmap.heads.evidence import type_heads
 from heedmap.heads.passages import between, read_passages
 
 TEXT = "Rome is old. Oslo is new. Which is old?"
@@ -129,3 +130,26 @@ def test_words_of_what_was_decoded_have_the_rows_of_their_tables(writer, tmp_pat
     assert null["encoder"] == 0
     spans = np.stack(run.table("query", level="word", part="cross", layer=0, head=0).column("span_mass").to_pylist())
     assert spans.shape == (run.table("query", level="word", part="cross", layer=0, head=0).num_rows, 3)
+
+
+def test_heads_are_typed_by_the_tokens_of_their_own_text(
+    writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, tokenizer = writer("bart")
+    said = "one two three one two three one two three one two three"
+    folder = tmp_path / "run"
+    run = look("Rome is old", model, tokenizer, target=said, out=folder)
+    typing = type_heads(run)
+    assert not {"duplicate", "induction"} & set(typing.unjudged), "the target has copies, the text has none"
+    values = {(head.part, head.layer, head.head): head.values for head in typing.heads}
+    ids = np.array(run.tokens_of("target").column("id").to_pylist())[:-1]
+    same = np.tril(ids[:, None] == ids[None, :], -1)
+    for layer in (0, 1):
+        weights = run.weights(layer, 3, part="decoder")
+        wanted = (weights * same).sum(1)[same.any(1)].mean()
+        assert values["decoder", layer, 3]["duplicate"] == pytest.approx(wanted, abs=1e-5)
+    assert not {"duplicate", "induction"} & {name for key, found in values.items() if key[0] != "decoder"
+                                             for name, value in found.items() if np.isfinite(value)}  # fmt: skip
+    capsys.readouterr()
+    assert main(["heads", str(folder)]) == 0
+    assert "Traceback" not in capsys.readouterr().out

@@ -68,3 +68,16 @@ def test_a_pipe_gets_lines_that_end_with_their_last_letter(run: str, capsys: pyt
         printed = capsys.readouterr().out
         assert "\x1b" not in printed
         assert [line for line in printed.splitlines() if line != line.rstrip()] == []
+
+
+def test_sinks_are_named_by_the_text_of_their_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    from heedmap.cli.heads import _sinks
+    from heedmap.heads.types import TypedHead, Typing
+
+    def head(part: str, number: int, sink: int) -> TypedHead:
+        return TypedHead(part, 0, number, {"sink": 0.9}, ("sink",), sink)
+
+    typing = Typing([head("encoder", 0, 1), head("decoder", 0, 1), head("decoder", 1, 1)], {})
+    labels = {("encoder", 0): ("text", ["[CLS]", "Rome"]), ("decoder", 0): ("target", ["</s>", "Oslo"])}
+    assert _sinks(typing, labels) == "sinks: Oslo #1 of the target (2 heads), Rome #1 of the text (1 head)"
+    assert _sinks(typing, None) == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,12 +85,13 @@ def command(
 
 
 def _of_run(path: Path) -> tuple[Typing, dict[str, Any]]:
-    from heedmap.cli.summary import printable
+    from heedmap.cli.wording import printable
     from heedmap.heads.evidence import type_heads
     from heedmap.runs.reader import open_run
 
     run = open_run(path)
-    labels = run.tokens_of().column("text").to_pylist()
+    texts = {info.key_sequence: run.tokens_of(info.key_sequence).column("text").to_pylist() for info in run.layers}
+    labels = {(info.part, info.layer): (info.key_sequence, texts[info.key_sequence]) for info in run.layers}
     tokens = run.tokens_of().num_rows
     return type_heads(run), {
         "run": str(path),
@@ -185,23 +188,18 @@ def _listed(heads: list[TypedHead], several: bool) -> str:
     return "  ".join(_name(head, several) for head in heads[:_LISTED]) + (" …" if len(heads) > _LISTED else "")
 
 
-def _sinks(typing: Typing, labels: list[str] | None) -> str:
-    """Which tokens the sinks are, most heads first."""
-    from heedmap.cli.summary import printable
+def _sinks(typing: Typing, labels: Mapping[tuple[str, int], tuple[str, list[str]]] | None) -> str:
+    """Which tokens the sinks are, most heads first; `labels`: the text of each layer's keys, and its tokens."""
+    from heedmap.cli.wording import printable
 
-    count: dict[int, int] = {}
-    for head in typing.of_type("sink"):
-        if head.sink is not None:
-            count[head.sink] = count.get(head.sink, 0) + 1
-    if not count or labels is None:
-        return ""
-    ranked = sorted(count.items(), key=lambda item: -item[1])[:4]
+    found = [(labels[head.part, head.layer], head.sink) for head in typing.of_type("sink")] if labels else []
+    count = Counter((text, at, names[at]) for (text, names), at in found if at is not None)
+    several = len({text for text, _, _ in count}) > 1
     named = (
-        f"{printable(labels[at]) or '␣'} #{at} ({heads} head{'s' if heads > 1 else ''})"
-        for at, heads in ranked
-        if at < len(labels)
+        f"{printable(name) or '␣'} #{at}{f' of the {text}' if several else ''} ({heads} head{'s' if heads > 1 else ''})"
+        for (text, at, name), heads in count.most_common(4)
     )
-    return "sinks: " + ", ".join(named)
+    return "sinks: " + ", ".join(named) if count else ""
 
 
 def _name(head: TypedHead, several: bool) -> str:

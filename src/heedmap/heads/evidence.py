@@ -132,18 +132,29 @@ def _by_argmax(run: Run, values: dict[str, np.ndarray], why: dict[str, str]) -> 
 
 
 def _by_copies(run: Run, values: dict[str, np.ndarray], why: dict[str, str]) -> None:
+    """Copies within each text: a decoder's beside that of its encoder."""
     measured = set(run.meta["statistics"])
+    own = {key: None if run.layer(key[1], key[0]).cross else run.layer(key[1], key[0]).query_sequence for key in
+           run.heads}  # fmt: skip
+    ids = {
+        name: run.tokens_of(name).column("id").to_numpy() for name in dict.fromkeys(own.values()) if name is not None
+    }
     for name, after in _COPIES.items():
-        rows = _rows_with_copy(run, after)
-        if rows < FEWEST_ROWS:
-            why[name] = f"tokens of this text with such an earlier copy: {rows}; it takes {FEWEST_ROWS}"
-        elif name in measured:
+        rows = {sequence: _rows_with_copy(tokens.tolist(), after) for sequence, tokens in ids.items()}
+        if max(rows.values(), default=0) < FEWEST_ROWS:
+            found = max(rows.values(), default=0)
+            why[name] = f"tokens of this text with such an earlier copy: {found}; it takes {FEWEST_ROWS}"
+            continue
+        if name in measured:
             column = run.table("head", columns=[name]).column(name)
-            values[name] = column.to_numpy(zero_copy_only=False).astype(np.float64)
-        elif run.tokens_of().num_rows <= LONGEST and all(info.inputs for info in run.layers):
-            values[name] = _copies(run, after)
+            found = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        elif max(map(len, ids.values())) <= LONGEST and all(info.inputs for info in run.layers):
+            found = _copies(run, ids, after)
         else:
             why[name] = f"not measured; look with --statistics default,{','.join(_COPIES)}"
+            continue
+        told = [sequence is not None and rows[sequence] >= FEWEST_ROWS for sequence in own.values()]
+        values[name] = np.where(told, found, np.nan)
 
 
 def _matches(ids: np.ndarray, after: int) -> np.ndarray:
@@ -154,19 +165,19 @@ def _matches(ids: np.ndarray, after: int) -> np.ndarray:
     return np.tril(moved, -1)
 
 
-def _rows_with_copy(run: Run, after: int) -> int:
+def _rows_with_copy(ids: list[int], after: int) -> int:
     """Tokens that have an earlier copy at least `after` + 1 places back."""
     first: dict[int, int] = {}
     rows = 0
-    for position, token in enumerate(run.tokens_of().column("id").to_pylist()):
+    for position, token in enumerate(ids):
         rows += token in first and first[token] + after < position
         first.setdefault(token, position)
     return rows
 
 
-def _copies(run: Run, after: int) -> np.ndarray:
+def _copies(run: Run, ids: Mapping[str, np.ndarray], after: int) -> np.ndarray:
     """Mean weight on copies (or what followed them) from the exact weights; NaN where the formula is not described."""
-    matches = _matches(run.tokens_of().column("id").to_numpy(), after)
+    matches = {sequence: _matches(tokens, after) for sequence, tokens in ids.items()}
     found = np.full(len(run.heads), np.nan)
     for index, (part, layer, head) in enumerate(run.heads):
         info = run.layer(layer, part)
@@ -174,7 +185,7 @@ def _copies(run: Run, after: int) -> np.ndarray:
             continue
         rows = np.arange(info.query_len) + info.query_offset
         keys = np.arange(info.key_len) + info.key_offset
-        own = matches[np.ix_(rows, keys)] & allowed(info.mask, rows, keys)
+        own = matches[info.query_sequence][np.ix_(rows, keys)] & allowed(info.mask, rows, keys)
         counted = own.any(1)
         weights = run.weights(layer, head, part=part).astype(np.float64)
         found[index] = np.nanmean((weights * own).sum(1)[counted]) if counted.any() else np.nan
