@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from heedmap.figures import curves
 from heedmap.figures.style import Style, style_for
@@ -22,12 +21,12 @@ _BYTES = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
 def complexity_figure(document: Mapping[str, Any], *, facecolor: str = "white") -> Figure:
     """Draw the document of `heedmap complexity --json`: seconds and peak memory of each method over n.
 
-    Filled points are measured, hollow ones predicted (they were not run). Raises ``InputError`` for a page colour
-    that is not a colour.
+    Filled points are measured, hollow ones predicted (they were not run). A dashed line is what the operations would
+    take at the speed of torch's fastest matrix product; what lies below is faster than that. Raises ``InputError`` for
+    a page colour that is not a colour.
     """
     style = style_for(facecolor)
-    light = curves.is_light(style)
-    palette = (style.accent, curves.VIOLET[light], curves.COOL[light], curves.GREEN[light])
+    palette = (style.accent, style.violet, style.cool, style.green)
     methods = list(document["settings"]["methods"])
     with rc_context({"font.family": ["DejaVu Sans"], "svg.fonttype": "path", "axes.unicode_minus": True}):
         figure = curves.new_figure(style, 11.4, 5.0)
@@ -44,8 +43,10 @@ def complexity_figure(document: Mapping[str, Any], *, facecolor: str = "white") 
                 _curve(axes, document, method, quantity, palette[index % len(palette)], style)
                 for index, method in enumerate(methods)
             ]
+            if quantity == "seconds":
+                ends.append(_yardstick(axes, document, style))
             _finish(axes, document, quantity, style)
-            _name_ends(figure, axes, [end for end in ends if end is not None])
+            curves.name_ends(figure, axes, [end for end in ends if end is not None])
     return figure
 
 
@@ -58,8 +59,8 @@ def _subtitle(document: Mapping[str, Any]) -> str:
 
 def _curve(
     axes: Axes, document: Mapping[str, Any], method: str, quantity: str, color: str, style: Style
-) -> tuple[float, float, str, str] | None:
-    """Draw one method; returns where its name belongs, the name and its colour."""
+) -> tuple[float, str, str] | None:
+    """Draw one method; returns the height at which its name belongs, the name and its colour."""
     points = [point for point in document["points"] if point["method"] == method]
     measured = [(p["n"], p[quantity]) for p in points if p[quantity]]
     missing = [p for p in points if not p[quantity] and p["status"] != "unsupported"]
@@ -76,45 +77,33 @@ def _curve(
         axes.plot(
             along, fit["fixed"] + fit["factor"] * along ** fit["exponent"], color=color, linewidth=1.4, alpha=0.75
         )
-        half = (fit["high"] - fit["low"]) / 2
-        name += f"\n∝ $n^{{{fit['exponent']:.2f}}}$ ± {half:.2f}" if half < 1 else ""
+        if fit["high"] - fit["low"] < 2:
+            name += f"\n∝ $n^{{{fit['exponent']:.2f}}}$ ({fit['low']:.2f} to {fit['high']:.2f})"
         name += f"\nand {_size(fit['fixed'])} fixed" if quantity == "bytes" and fit["fixed"] > 2**23 else ""
     axes.plot(*zip(*measured, strict=True), "o", markersize=4.4, color=color, markeredgecolor=style.page,
               markeredgewidth=0.6, zorder=3)  # fmt: skip
     if hollow:
         axes.plot(*zip(*hollow, strict=True), "o", markersize=4.4, color=color, markerfacecolor=style.page, zorder=3)
     last = (hollow or measured)[-1]
-    return float(last[0]), float(last[1]), name, color
+    return float(last[1]), name, color
 
 
-def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names at the right of the axes, at the height of their last points, moved apart where they would touch."""
-    if not ends:
-        return
-    height = axes.get_position().height * figure.get_size_inches()[1] * 72  # points
-    low, high = np.log(axes.get_ylim())
-    placed = sorted(((np.log(y) - low) / (high - low) * height, text, color) for _, y, text, color in ends)
-    previous = np.inf
-    for at, text, color in reversed(placed):  # from the top, so that none leaves the picture
-        size = 11.5 * (text.count("\n") + 1)
-        at = min(at, previous - size / 2 - 3, height - size / 2 + 6)
-        axes.annotate(text, (1, at / height), xycoords="axes fraction", xytext=(9, 0), textcoords="offset points",
-                      fontsize=8, color=color, va="center", linespacing=1.25, annotation_clip=False)  # fmt: skip
-        previous = at - size / 2
+def _yardstick(axes: Axes, document: Mapping[str, Any], style: Style) -> tuple[float, str, str]:
+    """What the two products would take as one matrix product of torch's; returns its name as `_curve` does."""
+    rate = document["product_operations_per_second"]
+    points = sorted({(point["n"], point["product_operations"] / rate) for point in document["points"]})
+    n, seconds = zip(*points, strict=True)
+    axes.plot(n, seconds, color=style.muted, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+    return seconds[-1], f"as a matrix product of\ntorch’s, {rate / 1e9:,.0f} GFLOP/s", style.muted
 
 
 def _finish(axes: Axes, document: Mapping[str, Any], quantity: str, style: Style) -> None:
-    axes.set_yscale("log")
-    axes.yaxis.set_minor_locator(NullLocator())
     curves.powers_of_two(axes, sorted({point["n"] for point in document["points"]}))
     axes.set_xlabel("n, tokens", fontsize=8, color=style.muted)
+    curves.log_values(axes, _duration if quantity == "seconds" else _size)
     if quantity == "seconds":
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _duration(value)))
         return
-    low, high = axes.get_ylim()
-    decades = [10.0**power for power in range(3, 15) if low <= 10.0**power <= high * 1.2]
-    axes.yaxis.set_major_locator(FixedLocator(decades))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    _, high = axes.get_ylim()
     limit = document["machine"]["memory_bytes"]
     if limit < high * 4:
         axes.axhline(limit, color=style.muted, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)

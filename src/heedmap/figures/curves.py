@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -10,16 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from heedmap.figures.style import Style
-
-COOL = {True: "#2b6cb0", False: "#63b3ed"}
-"""A blue beside the accent, on a light page and on a dark one."""
-GREEN = {True: "#2f855a", False: "#68d391"}
-VIOLET = {True: "#805ad5", False: "#b794f4"}
-
-
-def is_light(style: Style) -> bool:
-    """Whether the page is light."""
-    return style.ink == "#1d2026"
 
 
 def new_figure(style: Style, width: float, height: float) -> Figure:
@@ -64,15 +55,36 @@ def powers_of_two(axes: Axes, values: Sequence[int], *, most: int = 6) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def name_end(axes: Axes, x: float, y: float, text: str, color: str, *, above: float = 0.0) -> None:
-    """The name of a curve beside its last point, in its colour."""
-    axes.annotate(
-        text,
-        (x, y),
-        xytext=(6, above),
-        textcoords="offset points",
-        fontsize=8,
-        color=color,
-        va="center",
-        annotation_clip=False,
-    )
+def log_values(axes: Axes, words: Callable[[float], str] = "{:g}".format) -> None:
+    """A logarithmic axis y with a number at every decade, and between them where decades are few; call it last."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(FixedLocator(log_ticks(low, high)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(low, high)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Values from `low` to `high` to mark on a logarithmic axis: powers of ten, and some between if these are few."""
+    decades = math.log10(high / low)
+    steps = (1,) if decades > 3 else (1, 2, 5) if decades > 1 else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [float(f"{step}e{power}") for power in powers for step in steps if low <= float(f"{step}e{power}") <= high]
+
+
+def name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
+    """Names of curves at the right of their axes, at the heights of their last points, moved apart where they would
+    touch; each is a height in data, a text and a colour. Call it last, when the axes have their limits."""
+    height = axes.get_position().height * figure.get_size_inches()[1] * 72  # points
+    placed: list[tuple[float, str, str]] = []
+    for y, text, color in ends:
+        _, at = axes.transAxes.inverted().transform(axes.transData.transform((axes.get_xlim()[1], y)))
+        placed.append((float(at) * height, text, color))
+    previous = math.inf
+    for at, text, color in sorted(placed, reverse=True):  # from the top, so that none leaves the picture
+        size = 11.5 * (text.count("\n") + 1)
+        at = min(at, previous - size / 2 - (3 if size > 12 else -1), height - size / 2 + 6)
+        axes.annotate(text, (1, at / height), xycoords="axes fraction", xytext=(7, 0), textcoords="offset points",
+                      fontsize=8, color=color, va="center", linespacing=1.25, annotation_clip=False)  # fmt: skip
+        previous = at - size / 2

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from heedmap.figures import curves
 from heedmap.figures.style import Style, style_for
@@ -23,6 +23,8 @@ _PANELS = (
     ("gradient", "gradient that reaches a query (norm)"),
     ("saturated", "rows with a weight above 0.9"),
 )
+_BROKEN = (0, (2, 2))
+"""The line of what has no prediction."""
 _WIDTH, _HEIGHT, _LEFT, _TOP, _ACROSS, _DOWN = 2.6, 1.75, 0.62, 1.25, 3.5, 2.45  # inches
 
 
@@ -36,17 +38,19 @@ def scaling_figure(document: Mapping[str, Any], *, facecolor: str = "white") -> 
     dims = list(settings["head_dims"])
     with rc_context({"font.family": ["DejaVu Sans"], "svg.fonttype": "path", "axes.unicode_minus": True}):
         figure = curves.new_figure(style, _LEFT + 3 * _ACROSS - 0.08, _TOP + 2 * _DOWN - 0.12)
-        colors = {"raw": style.accent, "scaled": curves.COOL[curves.is_light(style)]}
+        colors = {"raw": style.accent, "scaled": style.cool}
         curves.write(figure, _LEFT, 0.42, "Why attention divides by √dₖ", size=14, color=style.ink)
         curves.write(figure, _LEFT, 0.68, _subtitle(document), size=8.5, color=style.muted)
         for index, (quantity, title) in enumerate(_PANELS):
             row, column = divmod(index, 3)
             axes = curves.place(figure, _LEFT + column * _ACROSS, _TOP + row * _DOWN, _WIDTH, _HEIGHT)
             curves.dress(axes, style, title)
-            for form, color in colors.items():
-                _curve(axes, document, quantity, form, color, style)
+            ends = [
+                end for form, color in colors.items() for end in _curve(axes, document, quantity, form, color, style)
+            ]
             curves.powers_of_two(axes, dims)
             _finish(axes, quantity, settings, style)
+            curves.name_ends(figure, axes, ends)
             if row == 1:
                 axes.set_xlabel("dₖ, components of a query and a key", fontsize=8, color=style.muted)
     return figure
@@ -58,13 +62,17 @@ def _subtitle(document: Mapping[str, Any]) -> str:
         settings["law"], f"components with correlation {settings['correlation']:g}"
     )
     lines = "lines: the prediction" if document["prediction_exact"] else "lines: prediction for Gaussian scores"
+    lines += "  ·  broken: no prediction"
     return (
         f"{settings['n']} queries × {settings['n']} keys  ·  {law}  ·  {settings['seeds']} seeds  ·  "
         f"points: measured, with 95 % intervals  ·  {lines}"
     )
 
 
-def _curve(axes: Axes, document: Mapping[str, Any], quantity: str, form: str, color: str, style: Style) -> None:
+def _curve(
+    axes: Axes, document: Mapping[str, Any], quantity: str, form: str, color: str, style: Style
+) -> list[tuple[float, str, str]]:
+    """Draw one form, with its median row beside the mean gradient; returns heights, names and colours of the ends."""
     points = sorted(
         (p for p in document["points"] if p["quantity"] == quantity and p["form"] == form),
         key=lambda point: point["head_dim"],
@@ -74,23 +82,20 @@ def _curve(axes: Axes, document: Mapping[str, Any], quantity: str, form: str, co
     if all(p["predicted"] is not None for p in points):
         axes.plot(dims, [p["predicted"] for p in points], color=color, linewidth=1.4, alpha=0.75, zorder=2)
     else:
-        axes.plot(dims, mean, color=color, linewidth=1.0, alpha=0.5, linestyle=(0, (2, 2)), zorder=2)
+        axes.plot(dims, mean, color=color, linewidth=1.0, alpha=0.5, linestyle=_BROKEN, zorder=2)
     bounds = [[mean[i] - _number(p["low"], mean[i]) for i, p in enumerate(points)],
               [_number(p["high"], mean[i]) - mean[i] for i, p in enumerate(points)]]  # fmt: skip
     axes.errorbar(
         dims, mean, yerr=np.maximum(bounds, 0), fmt="o", markersize=3.6, color=color, ecolor=color, elinewidth=1.1,
         markeredgecolor=style.page, markeredgewidth=0.5, zorder=3,
     )  # fmt: skip
-    others = [p["mean"] for p in document["points"] if p["quantity"] == quantity and p["head_dim"] == dims[-1]]
-    close = abs(others[0] - others[1]) < 0.04 * max(map(abs, others)) if len(others) == 2 else False
-    apart = {"raw": 5.5, "scaled": -5.5}[form] if close else 0.0
-    curves.name_end(axes, dims[-1], float(mean[-1]), form, color, above=apart)
+    ends = [(float(mean[-1]), form, color)]
     if quantity == "gradient":
         median = [p["mean"] for p in document["points"] if p["quantity"] == "gradient_median" and p["form"] == form]
         if len(median) == len(dims) and min(median) > 0:
-            axes.plot(dims, median, color=color, linewidth=1.0, linestyle=(0, (1, 1.6)), zorder=2)
-            if form == "raw":
-                curves.name_end(axes, dims[-1], float(median[-1]), "its median", color)
+            axes.plot(dims, median, color=color, linewidth=1.0, linestyle=_BROKEN, zorder=2)
+            ends.append((float(median[-1]), "median", color))
+    return ends
 
 
 def _number(value: float | None, otherwise: float) -> float:
@@ -100,9 +105,7 @@ def _number(value: float | None, otherwise: float) -> float:
 def _finish(axes: Axes, quantity: str, settings: Mapping[str, Any], style: Style) -> None:
     """The scale of one panel, and the line that it is read against."""
     if quantity in ("spread", "gradient"):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
+        curves.log_values(axes)
     elif quantity == "entropy":
         top = math.log(settings["n"])
         axes.axhline(top, color=style.muted, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)

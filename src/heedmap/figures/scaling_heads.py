@@ -10,10 +10,13 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from heedmap.figures import curves
 from heedmap.figures.style import Style, style_for
+
+_NAMED = 8
+"""As many scales are named beside their panel."""
 
 
 def scaling_heads_figure(document: Mapping[str, Any], *, facecolor: str = "white") -> Figure:
@@ -23,9 +26,8 @@ def scaling_heads_figure(document: Mapping[str, Any], *, facecolor: str = "white
     """
     style = style_for(facecolor)
     heads = document["heads"]
-    cool = curves.COOL[curves.is_light(style)]
     with rc_context({"font.family": ["DejaVu Sans"], "svg.fonttype": "path", "axes.unicode_minus": True}):
-        figure = curves.new_figure(style, 11.1, 4.0)
+        figure = curves.new_figure(style, 11.9, 4.0)
         curves.write(figure, 0.62, 0.42, f"The scale on the heads of {document['model']}", size=14, color=style.ink)
         claim = document["claim"]
         curves.write(
@@ -35,9 +37,9 @@ def scaling_heads_figure(document: Mapping[str, Any], *, facecolor: str = "white
             size=8.5, color=style.muted,
         )  # fmt: skip
         panels = [curves.place(figure, 0.62 + 3.55 * column, 1.25, 2.75, 2.05) for column in range(3)]
-        _variances(panels[0], heads, {"queries": style.accent, "keys": cool}, style)
-        _spreads(panels[1], heads, cool, style)
-        _entropies(panels[2], heads, style.accent, style)
+        _variances(panels[0], heads, {"queries": style.accent, "keys": style.cool}, style)
+        _spreads(panels[1], heads, style.cool, style)
+        _entropies(panels[2], document, style)
     return figure
 
 
@@ -47,14 +49,8 @@ def _across(heads: Sequence[Mapping[str, Any]], shift: float = 0.0) -> np.ndarra
     return np.array([head["layer"] + 0.6 * ((head["head"] + 0.5) / count - 0.5) + shift for head in heads])
 
 
-def _dots(axes: Axes, x: Sequence[float] | np.ndarray, y: Sequence[float], color: str, style: Style) -> None:
+def _dots(axes: Axes, x: Sequence[float] | np.ndarray, y: Sequence[float], color: Any, style: Style) -> None:
     axes.plot(x, y, "o", markersize=3.2, color=color, markeredgecolor=style.page, markeredgewidth=0.3, alpha=0.85)
-
-
-def _log(axes: Axes) -> None:
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _level(axes: Axes, y: float, text: str, style: Style) -> None:
@@ -69,29 +65,45 @@ def _variances(axes: Axes, heads: Sequence[Mapping[str, Any]], colors: Mapping[s
         _dots(axes, _across(heads), [head[f"{side}_variance"] for head in heads], colors[name], style)
     for place, (name, color) in enumerate(colors.items()):
         axes.text(0.7 + 0.18 * place, 1.05, name, transform=axes.transAxes, fontsize=8, color=color)
-    _log(axes)
     _level(axes, 1.0, "the claim", style)
+    curves.log_values(axes)
     _layers(axes, style)
 
 
 def _spreads(axes: Axes, heads: Sequence[Mapping[str, Any]], color: str, style: Style) -> None:
     curves.dress(axes, style, "spread of scaled scores in a row")
     _dots(axes, _across(heads), [head["row_spread"] * head["scale"] for head in heads], color, style)
-    _log(axes)
     _level(axes, 1.0, "the claim", style)
+    curves.log_values(axes)
     _layers(axes, style)
 
 
-def _entropies(axes: Axes, heads: Sequence[Mapping[str, Any]], color: str, style: Style) -> None:
-    curves.dress(axes, style, "entropy (nats) without the scale")
-    x, y = ([head[f"{form}_entropy"] for head in heads] for form in ("as_is", "unscaled"))
-    _dots(axes, x, y, color, style)
-    top = math.ceil(max([*x, *y, 0.1]) * 2) / 2
+def _entropies(axes: Axes, document: Mapping[str, Any], style: Style) -> None:
+    """Entropy of each head under other scales, against that under the model's own."""
+    heads = document["heads"]
+    temperatures = sorted(document["temperatures"])
+    curves.dress(axes, style, "entropy (nats) under another scale")
+    x = [head["as_is_entropy"] for head in heads]
+    shades = style.value(np.linspace(0.35, 0.75, len(temperatures)))
+    others = [("unscaled", "no scale", style.accent)]
+    others += [(f"temperature_{t:g}", f"T = {t:g}", color) for t, color in zip(temperatures, shades, strict=True)]
+    drawn: list[float] = [*x, 0.1]
+    for name, _, color in others:
+        y = [head[f"{name}_entropy"] for head in heads]
+        _dots(axes, x, y, color, style)
+        drawn += y
+    top = math.ceil(max(drawn) * 2) / 2
     axes.plot([0, top], [0, top], color=style.muted, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    axes.text(0.86 * top, 0.92 * top, "no difference", fontsize=7, color=style.muted, ha="right")
+    axes.annotate("as it is", (top, top), xytext=(4, 0), textcoords="offset points", fontsize=7, color=style.muted,
+                  va="center", annotation_clip=False)  # fmt: skip
+    for place, (_, text, color) in enumerate(others[:_NAMED]):
+        axes.text(1.04, 0.86 - 0.095 * place, text, transform=axes.transAxes, fontsize=8, color=color)
+    if len(others) > _NAMED:
+        last = f"… T = {temperatures[-1]:g}"
+        axes.text(1.04, 0.86 - 0.095 * _NAMED, last, transform=axes.transAxes, fontsize=8, color=others[-1][2])
     axes.set_xlim(-0.03 * top, top * 1.03)
     axes.set_ylim(-0.03 * top, top * 1.03)
-    axes.set_xlabel("entropy with the scale", fontsize=8, color=style.muted)
+    axes.set_xlabel("entropy under the model’s own scale", fontsize=8, color=style.muted)
 
 
 def _layers(axes: Axes, style: Style) -> None:

@@ -29,21 +29,13 @@ _LMS_TO_LAB = np.array(
     ]
 )
 
-# control colours from "nothing" to "most"; the first is close to the page, so that zero recedes
-_WEIGHT_ON_LIGHT = ("#faf7f3", "#fbd9bd", "#f29e7c", "#d9566b", "#96296f", "#4b1450", "#1c0a2a")
-_WEIGHT_ON_DARK = ("#1a1c22", "#3d1c4f", "#7d2471", "#c2406a", "#ec7d5f", "#f9bf8e", "#fff3df")
-_VALUE_ON_LIGHT = ("#f2f6f4", "#c3e0d5", "#7fbfba", "#4193ab", "#31628f", "#2a3566", "#1c1536")
-_VALUE_ON_DARK = ("#1a1c22", "#25335f", "#2b5f8c", "#3f90a8", "#7cbfb6", "#bfe2d2", "#f4fbf2")
-_SIGNED_ON_LIGHT = ("#0c3a6b", "#3b7ab5", "#a8cbe4", "#f6f4f1", "#f0bf94", "#c56a24", "#6b2d07")
-_SIGNED_ON_DARK = ("#cfe6fa", "#6aaade", "#2c5480", "#1c1d22", "#7a4a22", "#d9883f", "#fbdcb8")
-
 
 @dataclass(frozen=True)
 class Style:
-    """What a picture is drawn with on its page: the page's colour, three inks, and a colour map for each kind of value.
+    """What a picture is drawn with on its page: the page's colour, three inks, colours for curves, colour maps.
 
     ``weight`` is for attention weights, ``value`` for statistics from zero up, ``signed`` for statistics with a sign
-    (its middle is zero).
+    (its middle is zero). ``accent``, ``cool``, ``violet`` and ``green`` tell curves apart.
     """
 
     page: str | tuple[float, float, float]
@@ -52,13 +44,39 @@ class Style:
     muted: str
     faint: str
     accent: str
+    cool: str
+    violet: str
+    green: str
     weight: Colormap
     value: Colormap
     signed: Colormap
 
     def ink_on(self, color: tuple[float, ...]) -> str:
         """The dark or the light ink, whichever reads on a cell of this colour."""
-        return "#1d2026" if to_oklab(np.array(color[:3]))[0] > 0.66 else "#ffffff"
+        return _INKS["light"]["ink"] if to_oklab(np.array(color[:3]))[0] > 0.66 else "#ffffff"
+
+
+# fmt: off
+_INKS = {
+    "light": {"ink": "#1d2026", "muted": "#666c78", "faint": "#d9dbe0",
+              "accent": "#d9480f", "cool": "#2b6cb0", "violet": "#805ad5", "green": "#2f855a"},
+    "dark": {"ink": "#eceef2", "muted": "#9aa1ad", "faint": "#353943",
+             "accent": "#ffb454", "cool": "#63b3ed", "violet": "#b794f4", "green": "#68d391"},
+}
+# control colours from "nothing" to "most"; the first is close to the page, so that zero recedes
+_STOPS = {
+    "light": {
+        "weight": ("#faf7f3", "#fbd9bd", "#f29e7c", "#d9566b", "#96296f", "#4b1450", "#1c0a2a"),
+        "value": ("#f2f6f4", "#c3e0d5", "#7fbfba", "#4193ab", "#31628f", "#2a3566", "#1c1536"),
+        "signed": ("#0c3a6b", "#3b7ab5", "#a8cbe4", "#f6f4f1", "#f0bf94", "#c56a24", "#6b2d07"),
+    },
+    "dark": {
+        "weight": ("#1a1c22", "#3d1c4f", "#7d2471", "#c2406a", "#ec7d5f", "#f9bf8e", "#fff3df"),
+        "value": ("#1a1c22", "#25335f", "#2b5f8c", "#3f90a8", "#7cbfb6", "#bfe2d2", "#f4fbf2"),
+        "signed": ("#cfe6fa", "#6aaade", "#2c5480", "#1c1d22", "#7a4a22", "#d9883f", "#fbdcb8"),
+    },
+}
+# fmt: on
 
 
 def style_for(facecolor: str | tuple[float, float, float]) -> Style:
@@ -67,7 +85,7 @@ def style_for(facecolor: str | tuple[float, float, float]) -> Style:
     Raises ``InputError`` for what is not a colour.
     """
     try:
-        lightness = float(to_oklab(np.array(to_rgb(facecolor)))[0])
+        page = to_rgb(facecolor)
     except ValueError as problem:
         raise InputError(
             "figures",
@@ -75,29 +93,15 @@ def style_for(facecolor: str | tuple[float, float, float]) -> Style:
             got=repr(facecolor),
             do='try "white", "black" or "#14161c"',
         ) from problem
-    page = to_rgb(facecolor)
-    if lightness >= 0.6:
-        return Style(
-            page=page,
-            panel=_WEIGHT_ON_LIGHT[0],
-            ink="#1d2026",
-            muted="#666c78",
-            faint="#d9dbe0",
-            accent="#d9480f",
-            weight=even_map("heedmap-weight-light", _WEIGHT_ON_LIGHT),
-            value=even_map("heedmap-value-light", _VALUE_ON_LIGHT),
-            signed=signed_map("heedmap-signed-light", _SIGNED_ON_LIGHT),
-        )
+    kind = "light" if float(to_oklab(np.array(page))[0]) >= 0.6 else "dark"
+    stops = _STOPS[kind]
     return Style(
         page=page,
-        panel=_WEIGHT_ON_DARK[0],
-        ink="#eceef2",
-        muted="#9aa1ad",
-        faint="#353943",
-        accent="#ffb454",
-        weight=even_map("heedmap-weight-dark", _WEIGHT_ON_DARK),
-        value=even_map("heedmap-value-dark", _VALUE_ON_DARK),
-        signed=signed_map("heedmap-signed-dark", _SIGNED_ON_DARK),
+        panel=stops["weight"][0],
+        **_INKS[kind],
+        weight=even_map(f"heedmap-weight-{kind}", stops["weight"]),
+        value=even_map(f"heedmap-value-{kind}", stops["value"]),
+        signed=signed_map(f"heedmap-signed-{kind}", stops["signed"]),
     )
 
 
