@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
+from rich.console import Console
 
+from heedmap.cli import lesson
 from heedmap.cli.main import main
 
 SMALL = ["scaling", "--dims", "1,64", "--seeds", "3", "--n", "20"]
@@ -42,19 +45,54 @@ def test_scaling_on_a_models_heads(tmp_path: Path, minilm_folder: Path, capsys: 
     assert document["claim"]["heads"] == 72
     assert document["heads"][0]["temperature_2_entropy"] > document["heads"][0]["as_is_entropy"]
     assert picture.stat().st_size > 10_000
-    assert main(arguments) == 0
-    assert "Have components mean 0 and variance 1?" in capsys.readouterr().out
+    assert main([*arguments, *(f"--temperature={t}" for t in (0.25, 0.5, 4, 8, 16))]) == 0
+    told = capsys.readouterr().out
+    assert "Have components mean 0 and variance 1?" in told
+    for temperature in ("0.25", "0.5", "2", "4", "8", "16"):
+        assert f"T = {temperature}" in told
+    assert "…" not in told.replace("[CLS]", "")
+    assert max(map(len, told.splitlines())) <= 80
 
 
 def test_complexity_prints_cells_and_exponents(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     picture = tmp_path / "complexity.png"
-    arguments = ["complexity", "--shortest", "64", "--longest", "256", "--methods", "sdpa", "--fit-from", "64"]
+    arguments = ["complexity", "--shortest", "64", "--longest", "256", "--methods", "sdpa", "--fit-from", "64",
+                 "--seconds", "0.2"]  # fmt: skip
     assert main([*arguments, "--png", str(picture), "--parquet", str(tmp_path / "points.parquet")]) == 0
     told = capsys.readouterr().out
     assert "65,536" in told
-    assert "GFLOP/s" in told
+    for column in ("operations", "counted", "memory", "GFLOP/s", "× mm"):
+        assert column in told
+    assert "16.8 M" in told  # 2 · 2 · 256² · 64 operations
+    assert "torch's fastest matrix product" in " ".join(told.split())
+    assert max(map(len, told.splitlines())) <= 80
     assert picture.stat().st_size > 10_000
-    assert parquet.read_table(tmp_path / "points.parquet").num_rows == 3
+    assert parquet.read_table(tmp_path / "points.parquet").num_rows == 5
+
+
+def test_the_longest_rows_of_complexity_fit_80_columns() -> None:
+    from heedmap.cli.complexity import _page
+    from heedmap.experiments.complexity import Complexity, Point, Settings
+
+    settings = Settings(methods=("eager", "sdpa"))
+    rows = [
+        Point(method, 65_536, 2**32, status, seconds, seconds, size, 1, 34_393_292_800, 900.0, 2**40, 5 * 2**32, rate,
+              times)
+        for method, status, seconds, size, rate, times in (
+            ("eager", "would not fit", None, None, None, None), ("sdpa", "measured", 754.4, 10**9, 1.8e11, 12.34))
+    ]  # fmt: skip
+    product = {"rows": 4096, "inner": 4096, "columns": 4096, "operations_per_second": 2e11}
+    machine = {"processor": "a processor", "threads": 2}
+    console = Console(width=80, file=StringIO())
+    console.print(_page(Complexity(settings, tuple(rows), (), (product,), machine, 0)))
+    told = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert "…" not in told
+    for cell in ("would not fit", "4,294,967,296", "12 min 34 s", "34.4 GB", "1.1 T", "12.34"):
+        assert cell in told
+
+
+def test_minutes_have_sixty_seconds() -> None:
+    assert [lesson.seconds_text(s) for s in (0.5, 99.4, 239.7, 7300)] == ["500 ms", "99.4 s", "4 min 0 s", "2.0 h"]
 
 
 def test_plan_is_one_json_document(minilm_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

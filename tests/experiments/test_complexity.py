@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,23 +12,24 @@ from heedmap.errors import HeedmapError, InputError
 from heedmap.experiments import complexity
 from heedmap.experiments.complexity import Complexity, Settings, methods, run_complexity
 from heedmap.experiments.operations import Shape, eager_bytes, sdpa_bytes, state_bytes, sweep_bytes
-from heedmap.experiments.point import PRODUCT, Order, eager, measure_point
+from heedmap.experiments.point import PRODUCT, Order, eager, measure_point, repeated
+from heedmap.experiments.products import measure_products
 from heedmap.kernels import native, strips
 from heedmap.machine import available_memory, peak_memory, resident_memory, total_memory
 from heedmap.measure import attend
 
 KERNELS = methods()[2:]
+PRODUCTS = [{"rows": 8, "inner": 8, "columns": 8, "operations_per_second": rate} for rate in (1e9, 4e9, 2e9)]
 SWEEP = strips.NAME if native.extension() is None else native.NAME
 """The kernel that "auto" takes here."""
 
 
 @pytest.fixture(scope="module")
 def eager_and_sweep() -> Complexity:
-    kept = run_complexity(Settings(1024, 8192, methods=("eager",), fit_from=1024, head_dim=8, seconds=60))
-    swept = run_complexity(Settings(4096, 32768, methods=(SWEEP,), seconds=120))
-    return Complexity(
-        swept.settings, kept.points + swept.points, kept.exponents + swept.exponents, 1.0, swept.machine, 0
-    )
+    kept = run_complexity(Settings(1024, 8192, 1, methods=("eager",), fit_from=1024, head_dim=8, seconds=60))
+    swept = run_complexity(Settings(4096, 32768, 1, methods=(SWEEP,), seconds=120))
+    exponents = kept.exponents + swept.exponents
+    return Complexity(swept.settings, kept.points + swept.points, exponents, swept.products, swept.machine, 0)
 
 
 def test_memory_of_kept_weights_grows_with_the_square_of_n(eager_and_sweep: Complexity) -> None:
@@ -54,8 +56,10 @@ def test_8192_tokens_are_67108864_cells() -> None:
 
 
 def test_lengths_double_or_more_finely() -> None:
-    assert Settings(512, 5000).lengths == (512, 1024, 2048, 4096)
+    assert Settings(512, 5000, 1).lengths == (512, 1024, 2048, 4096)
     assert Settings(100, 200, 2).lengths == (100, 141, 200)
+    assert Settings(1000, 4000).lengths == (1000, 1408, 2000, 2816, 4000)  # between powers in units of 32
+    assert 8192 in Settings().lengths
     assert Settings(7, 7).lengths == (7,)
 
 
@@ -85,7 +89,7 @@ def test_what_would_not_fit_is_not_run_and_says_how_large_it_is(monkeypatch: pyt
 
     def run(order: Order, seconds: float) -> dict[str, object]:
         ran.append(order)
-        return {"status": "measured", "operations_per_second": 1e9, "seconds": 1e-9, "bytes": 1, "repeats": 1}
+        return {"status": "measured", "products": PRODUCTS, "seconds": 1e-9, "bytes": 1, "repeats": 1}
 
     monkeypatch.setattr(complexity, "_run", run)
     found = run_complexity(Settings(2**16, 2**18, methods=("eager",)))
@@ -98,12 +102,71 @@ def test_what_would_take_too_long_is_not_run(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         complexity,
         "_run",
-        lambda order, seconds: {"status": "measured", "operations_per_second": 1e9, "seconds": 1.0, "bytes": 9,
-                                "repeats": 1},
-    )  # fmt: skip
-    found = run_complexity(Settings(64, 512, methods=("sdpa",), seconds=2))
+        lambda order, seconds: {"status": "measured", "products": PRODUCTS, "seconds": 1.0, "bytes": 9, "repeats": 1},
+    )
+    found = run_complexity(Settings(64, 512, 1, methods=("sdpa",), seconds=2))
     assert [point.status for point in found.points] == ["measured", "too long", "too long", "too long"]
     assert found.points[1].predicted_seconds == 4.0
+
+
+def test_speed_is_told_in_units_of_the_fastest_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        complexity,
+        "_run",
+        lambda order, seconds: {"status": "measured", "products": PRODUCTS, "seconds": 1e-3, "bytes": 9, "repeats": 3},
+    )
+    found = run_complexity(Settings(1024, 1024, methods=("sdpa",)))
+    assert found.product_operations_per_second == 4e9
+    assert found.points[0].times_product == pytest.approx(4 * 1024**2 * 64 / 1e-3 / 4e9)
+    assert found.document()["products"] == PRODUCTS
+
+
+def test_products_are_squares_and_those_of_attention() -> None:
+    found = measure_products(16, 0.01)
+    assert [(p["rows"], p["inner"], p["columns"]) for p in found][-2:] == [(4096, 16, 4096), (4096, 4096, 16)]
+    assert all(product["operations_per_second"] > 0 for product in found)
+
+
+def made_up(*seconds: float) -> Callable[[], float]:
+    return iter(seconds).__next__
+
+
+@pytest.mark.parametrize(
+    ("seconds", "most", "runs"),
+    [
+        ([0.6, 0.6, 0.6, 0.6], 10.0, 3),  # three, though two are a second already
+        ([3.0, 3.0, 3.0, 3.0], 10.0, 3),
+        ([4.0, 4.0, 4.0], 10.0, 2),  # a third would pass the limit
+        ([9.0, 9.0], 10.0, 1),
+        ([0.2] * 9, 10.0, 5),
+        ([1e-6] * 300, 10.0, 200),
+    ],
+)
+def test_a_length_is_run_three_times_where_that_fits(seconds: list[float], most: float, runs: int) -> None:
+    found = repeated(made_up(*seconds[1:]), seconds[0], 1.0, most)
+    assert [seconds[0], *found] == seconds[:runs]
+
+
+def test_time_is_the_median_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedmap.experiments.point.limit_growth", lambda most: None)
+    taken = made_up(9.0, 1.0, 1.5)
+    monkeypatch.setattr("heedmap.experiments.point._timed", lambda *inputs: taken())
+    found = measure_point(Order("sdpa", 64, 1, 8, 1.0, 2**40, 20.0))
+    assert (found["seconds"], found["fastest"], found["repeats"]) == (1.5, 1.0, 3)
+
+
+def test_one_slow_length_does_not_move_the_exponent_of_time() -> None:
+    slow = {8192: 2.2, 32_768: 0.9}
+    points = [_made(n, 3e-9 * n**2 * slow.get(n, 1.0)) for n in Settings(4096, 32_768).lengths]
+    law = complexity.fitted(points, 4096, "eager", "seconds")
+    assert law is not None
+    assert law.exponent.mean == pytest.approx(2.0, abs=0.03)
+    assert law.exponent.low <= 2.0 <= law.exponent.high
+    assert law.fixed == 0.0
+
+
+def _made(n: int, seconds: float) -> complexity.Point:
+    return complexity.Point("eager", n, n * n, "measured", seconds, seconds, 1, 3, 1, None, 1, 1, None, None)
 
 
 def test_a_process_that_outgrows_its_room_fails_alone() -> None:

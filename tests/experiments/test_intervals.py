@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from heedmap.experiments.intervals import Interval, fit_power, student, student_quantile
+from heedmap.experiments.intervals import Interval, fit_line, fit_power, student, student_quantile
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,29 @@ def test_exponent_is_found_beside_a_fixed_cost(exponent: float, fixed: float) ->
 
 def test_too_few_points_are_not_fitted() -> None:
     assert fit_power([1, 2, 4], [1, 2, 4]) is None
+
+
+def test_a_line_is_found_whatever_one_point_says() -> None:
+    n = [2.0 ** (12 + half / 2) for half in range(7)]
+    seconds = [3e-9 * length**2 for length in n]
+    seconds[-1] *= 2.2
+    law = fit_line(n, seconds)
+    assert law is not None
+    assert law.exponent.mean == pytest.approx(2.0, abs=1e-9)
+    assert law.factor == pytest.approx(3e-9)
+    assert law.exponent.low == pytest.approx(2.0)
+    assert law.exponent.high < 3
+
+
+def test_intervals_of_lines_hold_the_truth_as_often_as_they_say() -> None:
+    n = 2.0 ** np.arange(9)
+    draws = np.exp(np.random.default_rng(3).standard_t(3, size=(1000, 9)) * 0.1)
+    held = np.mean(
+        [law.exponent.holds(2.0) for row in draws if (law := fit_line(n.tolist(), (row * n**2).tolist())) is not None]
+    )
+    assert 0.94 < held < 0.985  # orders come in steps, so a little more than 95 %
+
+
+def test_a_line_through_fewer_than_5_points_has_no_interval_and_is_not_told() -> None:
+    assert fit_line([1, 2, 4, 8], [1, 2, 4, 8]) is None
+    assert fit_line([1, 2, 4, 8, 16], [1, 2, 4, 8, 16]) is not None

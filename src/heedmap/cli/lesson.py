@@ -122,6 +122,14 @@ def bytes_text(count: float) -> str:
     return f"{count:,.0f} B"
 
 
+def count_text(count: float) -> str:
+    """`4.5 G`: a large number in a few letters."""
+    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {letter}"
+    return f"{count:,.0f}"
+
+
 def seconds_text(seconds: float) -> str:
     """`0.21 s`, `3.4 s`, `2 min 5 s`."""
     if seconds < 1:
@@ -129,5 +137,6 @@ def seconds_text(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.3g} s"
     if seconds < 7200:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s"
     return f"{seconds / 3600:,.1f} h"

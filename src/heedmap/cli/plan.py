@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heedmap.cli import lesson
+from heedmap.cli.outputs import Outputs, outputs
 
 if TYPE_CHECKING:
     from heedmap.experiments.plan import Plan
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option("--tokens", type=click.IntRange(min=1), required=True, metavar="N", help="Length of the text.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, metavar="B", help="Texts at once.")
-@click.option("--parquet", metavar="F", help="Write the costs of all lengths as a table.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
-def command(model: str, tokens: int, batch: int, parquet: str | None, as_json: bool) -> None:
+@outputs(picture=False)
+def command(model: str, tokens: int, batch: int, outputs: Outputs) -> None:
     """Predict what a text of N tokens costs MODEL, from its config alone.
 
     MODEL is a packaged model (minilm, smollm2), a folder, a config.json, a GGUF file or a hub id. Its weights are not
@@ -31,18 +31,12 @@ def command(model: str, tokens: int, batch: int, parquet: str | None, as_json: b
     heedmap plan smollm2 --tokens 8192
     heedmap plan path/to/config.json --tokens 4096 --batch 8
     """
-    table = lesson.parquet_path(parquet)
-    with lesson.working("counting", quiet=as_json):
+    with lesson.working("counting", quiet=outputs.as_json):
         from heedmap.experiments.plan import run_plan
 
         plan = run_plan(model, tokens, batch)
-    document = lesson.finite(plan.document())
-    if table is not None:
-        lesson.write_parquet(document["costs"], table)
-    if as_json:
-        lesson.write_json(document)
-    else:
-        lesson.console().print(_page(plan))
+    document = plan.document()
+    outputs.deliver(document, document["costs"], lambda: _page(plan))
 
 
 def _page(plan: Plan) -> Group:
@@ -86,20 +80,12 @@ def _lengths(plan: Plan) -> Table:
     for cost in plan.costs:
         chosen = "bold" if cost.tokens == plan.tokens else ""
         table.add_row(
-            f"{cost.tokens:,}", _cells(cost.cells), lesson.bytes_text(cost.attentions_bytes),
+            f"{cost.tokens:,}", lesson.count_text(cost.cells), lesson.bytes_text(cost.attentions_bytes),
             lesson.bytes_text(cost.attentions_peak_bytes), _fits(cost.attentions_fit),
             lesson.bytes_text(cost.sweep_peak_bytes), _fits(cost.sweep_fits), lesson.bytes_text(cost.run_bytes),
             lesson.seconds_text(cost.seconds), style=chosen,
         )  # fmt: skip
     return table
-
-
-def _cells(count: int) -> str:
-    """`4.5 G`: a number of cells in a few letters."""
-    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {letter}"
-    return str(count)
 
 
 def _fits(fits: bool) -> Text:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heedmap.cli import lesson
-from heedmap.cli.picture import DARK, picture_path
+from heedmap.cli.outputs import Outputs, outputs
 from heedmap.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,10 +41,7 @@ _FORMS = ("raw", "scaled")
 @click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="Cut the text to N tokens.")
 @click.option("--temperature", "temperatures", multiple=True, type=float, metavar="T",
               help="Also with scores divided by T, on a model's heads; may be repeated.")  # fmt: skip
-@click.option("--png", metavar="F", help="Draw the result as F.png or F.svg.")
-@click.option("--dark", is_flag=True, help="Draw for a dark page.")
-@click.option("--parquet", metavar="F", help="Write the numbers as a table.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@outputs()
 def command(
     dims: str,
     n: int,
@@ -57,10 +54,7 @@ def command(
     text: str | None,
     tokens: int | None,
     temperatures: tuple[float, ...],
-    png: str | None,
-    dark: bool,
-    parquet: str | None,
-    as_json: bool,
+    outputs: Outputs,
 ) -> None:
     """Measure why attention divides its scores by √d_k.
 
@@ -72,12 +66,10 @@ def command(
     heedmap scaling --components correlated --correlation 0.2
     heedmap scaling --model minilm --file text.txt --temperature 2
     """
-    picture, table = picture_path(png), lesson.parquet_path(parquet)
-    facecolor = DARK if dark else "white"
     if model is not None or file is not None or text is not None:
         from heedmap.cli.scaling_heads import measure_model
 
-        measure_model(model, file, text, tokens, temperatures, picture, facecolor, table, as_json=as_json)
+        measure_model(model, file, text, tokens, temperatures, outputs)
         return
     for name, given in (("--tokens", tokens), ("--temperature", temperatures or None)):
         if given is not None:
@@ -88,20 +80,15 @@ def command(
     from heedmap.experiments.scaling import Settings, head_dims_from, run_scaling
 
     settings = Settings(head_dims_from(dims), n, seeds, repeats, law, 0.1 if correlation is None else correlation)
-    with lesson.working("drawing vectors", quiet=as_json) as say:
+    with lesson.working("drawing vectors", quiet=outputs.as_json) as say:
         found = run_scaling(settings, lambda head_dim: say(f"d_k = {head_dim} done"))
-    document = lesson.finite(found.document())
-    if picture is not None:
-        from heedmap.figures.save import save
+
+    def draw() -> Any:
         from heedmap.figures.scaling import scaling_figure
 
-        save(scaling_figure(document, facecolor=facecolor), picture)
-    if table is not None:
-        lesson.write_parquet(found.rows(), table)
-    if as_json:
-        lesson.write_json(document)
-    else:
-        lesson.console().print(_page(found))
+        return scaling_figure
+
+    outputs.deliver(found.document(), found.rows(), lambda: _page(found), draw)
 
 
 def _page(found: Scaling) -> Group:

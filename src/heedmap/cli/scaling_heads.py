@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heedmap.cli import lesson
+from heedmap.cli.outputs import Outputs
 from heedmap.cli.source import read_source
 from heedmap.errors import InputError
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from heedmap.experiments.scaling_heads import Head
 
 MOST = 8
+ACROSS = 3
+"""Temperatures side by side in a terminal of 80 columns."""
 
 
 def measure_model(
@@ -27,11 +29,7 @@ def measure_model(
     text: str | None,
     tokens: int | None,
     temperatures: Sequence[float],
-    picture: Path | None,
-    facecolor: str,
-    table: Path | None,
-    *,
-    as_json: bool,
+    outputs: Outputs,
 ) -> None:
     """Measure every head of a model over a text, and print, draw and write what was found."""
     if file is None and text is None:
@@ -39,8 +37,9 @@ def measure_model(
     for temperature in temperatures:
         if not 0 < temperature < float("inf"):
             raise InputError("scaling", expected="a --temperature above 0", got=f"{temperature}")
+    temperatures = list(dict.fromkeys(temperatures))
     source = read_source(text, file)
-    with lesson.working(f"loading {name or 'minilm'}", quiet=as_json) as say:
+    with lesson.working(f"loading {name or 'minilm'}", quiet=outputs.as_json) as say:
         from heedmap.capture.models import resolve
         from heedmap.capture.positions import positions_of
         from heedmap.capture.tokens import tokenise
@@ -52,36 +51,32 @@ def measure_model(
         say(f"measuring {loaded.name} on {len(found):,} tokens")
         heads = measure_heads(loaded.model, inputs, temperatures)
     judged = claim(heads)
-    document = lesson.finite(
-        {
-            "experiment": "scaling on heads",
-            "model": loaded.name,
-            "tokens": len(found),
-            "temperatures": list(temperatures),
-            "claim": {"holds": judged.holds, "answer": judged.sentence(), "kept": judged.kept, "heads": judged.heads},
-            "saturated": [_name(head) for head in heads if head.saturates],
-            "saturated_unscaled": [_name(head) for head in heads if head.saturates_unscaled],
-            "heads": [head.row() for head in heads],
-        }
-    )
-    if picture is not None:
-        from heedmap.figures.save import save
+    rows = [head.row() for head in heads]
+    document = {
+        "experiment": "scaling on heads",
+        "model": loaded.name,
+        "tokens": len(found),
+        "temperatures": temperatures,
+        "claim": {"holds": judged.holds, "answer": judged.sentence(), "kept": judged.kept, "heads": judged.heads},
+        "saturated": [_name(head) for head in heads if head.saturates],
+        "saturated_unscaled": [_name(head) for head in heads if head.saturates_unscaled],
+        "heads": rows,
+    }
+    title = f"{loaded.name} · {len(found):,} tokens · {len(heads)} heads"
+
+    def draw() -> Any:
         from heedmap.figures.scaling_heads import scaling_heads_figure
 
-        save(scaling_heads_figure(document, facecolor=facecolor), picture)
-    if table is not None:
-        lesson.write_parquet([head.row() for head in heads], table)
-    if as_json:
-        lesson.write_json(document)
-    else:
-        title = f"{loaded.name} · {len(found):,} tokens · {len(heads)} heads"
-        lesson.console().print(_page(title, heads, judged.sentence()))
+        return scaling_heads_figure
+
+    outputs.deliver(document, rows, lambda: _page(title, heads, judged.sentence()), draw)
 
 
 def _page(title: str, heads: Sequence[Head], answer: str) -> Group:
     now = [head for head in heads if head.saturates]
     unscaled = [head for head in heads if head.saturates_unscaled]
     blocks: list[Any] = [Text(f"\n{title}", style="bold"), _layers(heads)]
+    blocks += _temperatures(heads)
     blocks.append(Text("\nHeads that saturate most, with the scale that the model uses", style="bold"))
     blocks.append(_most(heads))
     blocks += [
@@ -96,27 +91,51 @@ def _page(title: str, heads: Sequence[Head], answer: str) -> Group:
     return Group(*blocks)
 
 
+def _by_layer(heads: Sequence[Head]) -> Iterator[tuple[str, list[Head]]]:
+    """The heads of each layer, under the layer's name."""
+    several = len({head.part for head in heads}) > 1
+    for part, layer in dict.fromkeys((head.part, head.layer) for head in heads):
+        chosen = [head for head in heads if (head.part, head.layer) == (part, layer)]
+        yield (f"{part}.{layer}" if several else str(layer)), chosen
+
+
 def _layers(heads: Sequence[Head]) -> Table:
-    temperatures = [f"T={temperature:g}" for temperature, _ in heads[0].tempered]
-    table = lesson.new_table(
-        "layer", "var q", "var k", "raw", "scaled", "in a row", "entropy", "unscaled", *temperatures, "> 0.9"
-    )
-    for place in dict.fromkeys((head.part, head.layer) for head in heads):
-        of_layer = [head for head in heads if (head.part, head.layer) == place]
-        several = len({head.part for head in heads}) > 1
-        entropies = [median(head.as_is.entropy for head in of_layer), median(h.unscaled.entropy for h in of_layer)]
-        entropies += [median(h.tempered[i][1].entropy for h in of_layer) for i in range(len(temperatures))]
+    table = lesson.new_table("layer", "var q", "var k", "raw", "scaled", "in a row", "entropy", "unscaled", "> 0.9")
+    for name, chosen in _by_layer(heads):
         table.add_row(
-            f"{place[0]}.{place[1]}" if several else str(place[1]),
+            name,
             *(f"{median(values):.2f}" for values in (
-                [h.query.variance for h in of_layer], [h.key.variance for h in of_layer],
-                [h.raw_spread for h in of_layer], [h.scaled_spread for h in of_layer],
-                [h.scale * h.row_spread for h in of_layer],
+                [h.query.variance for h in chosen], [h.key.variance for h in chosen],
+                [h.raw_spread for h in chosen], [h.scaled_spread for h in chosen],
+                [h.scale * h.row_spread for h in chosen],
+                [h.as_is.entropy for h in chosen], [h.unscaled.entropy for h in chosen],
             )),
-            *(f"{value:.2f}" for value in entropies),
-            f"{median(h.as_is.saturated for h in of_layer):.0%}",
+            f"{median(h.as_is.saturated for h in chosen):.0%}",
         )  # fmt: skip
     return table
+
+
+def _temperatures(heads: Sequence[Head]) -> list[Any]:
+    """Entropy and saturation under other scales, in tables of as many temperatures as fit side by side."""
+    given = [temperature for temperature, _ in heads[0].tempered]
+    blocks: list[Any] = []
+    for start in range(0, len(given), ACROSS):
+        shown = range(start, min(start + ACROSS, len(given)))
+        names = [name for index in shown for name in (f"T = {given[index]:g}", "> 0.9")]
+        table = lesson.new_table("layer", "as it is", "> 0.9", *names)
+        for name, chosen in _by_layer(heads):
+            softmaxes = [[head.as_is for head in chosen], *([h.tempered[i][1] for h in chosen] for i in shown)]
+            cells = [
+                cell
+                for found in softmaxes
+                for cell in (f"{median(s.entropy for s in found):.2f}", f"{median(s.saturated for s in found):.0%}")
+            ]
+            table.add_row(name, *cells)
+        if not blocks:
+            title = "\nEntropy with scores divided by T as well, and rows with a weight > 0.9"
+            blocks.append(Text(title, style="bold"))
+        blocks.append(table)
+    return blocks
 
 
 def _most(heads: Sequence[Head]) -> Table:

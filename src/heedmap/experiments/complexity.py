@@ -14,9 +14,10 @@ import torch
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.errors import HeedmapError, InputError
-from heedmap.experiments.intervals import PowerLaw, fit_power
+from heedmap.experiments.intervals import PowerLaw, fit_line, fit_power
 from heedmap.experiments.operations import Shape, eager_bytes, sdpa_bytes, sweep_bytes
 from heedmap.experiments.point import PRODUCT, Order
+from heedmap.kernels.plan import UNIT_ROWS
 from heedmap.machine import available_memory, describe_machine
 from heedmap.measure import kernels_for
 
@@ -41,13 +42,14 @@ class Settings:
 
     shortest: int = 512
     longest: int = 65_536
-    per_doubling: int = 1
-    """Lengths in each doubling; more of them make the exponents surer."""
+    per_doubling: int = 2
+    """Lengths in each doubling; more of them make the exponents surer. Those between powers are rounded to 32."""
     heads: int = 1
     head_dim: int = 64
     fit_from: int = 4096
     """Exponents are fitted to lengths from here on: below, fixed costs rule, and a sweep's strip still grows with n."""
     seconds: float = 10.0
+    """A length whose run is expected to take longer is left out; three runs are made where three fit in here."""
     memory: int | None = None
     """Bytes that one measurement may take; what the machine has free unless given."""
     methods: tuple[str, ...] = ()
@@ -71,7 +73,9 @@ class Settings:
     @property
     def lengths(self) -> tuple[int, ...]:
         count = math.floor(math.log2(self.longest / self.shortest) * self.per_doubling + 1e-9) + 1
-        return tuple(dict.fromkeys(round(self.shortest * 2 ** (step / self.per_doubling)) for step in range(count)))
+        found = [self.shortest * 2 ** (step / self.per_doubling) for step in range(count)]
+        between = (step % self.per_doubling != 0 for step in range(count))
+        return tuple(dict.fromkeys(_even(n) if odd else round(n) for n, odd in zip(found, between, strict=True)))
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -87,6 +91,8 @@ class Point:
     cells: int
     status: str
     seconds: float | None
+    """Median of the runs."""
+    fastest: float | None
     bytes: int | None
     """Peak beyond what the process held with query, key and value in place."""
     repeats: int
@@ -96,6 +102,8 @@ class Point:
     softmax_operations: int
     operations_per_second: float | None
     """Of the two matrix products."""
+    times_product: float | None
+    """The same in units of torch's fastest matrix product here; above 1 where a method's own product is faster."""
     why: str | None = None
 
 
@@ -110,14 +118,20 @@ class Exponent:
 
 @dataclass(frozen=True)
 class Complexity:
-    """The experiment: points, exponents, and this machine with its measured matrix product."""
+    """The experiment: points, exponents, and this machine with the products of matrices that torch makes on it."""
 
     settings: Settings
     points: tuple[Point, ...]
     exponents: tuple[Exponent, ...]
-    product_operations_per_second: float
+    products: tuple[dict[str, Any], ...]
+    """Shapes of matrix products, and the operations a second of each."""
     machine: dict[str, Any]
     memory_limit: int
+
+    @property
+    def product_operations_per_second(self) -> float:
+        """Of the fastest of the products."""
+        return max(product["operations_per_second"] for product in self.products)
 
     def exponent(self, method: str, quantity: str) -> PowerLaw | None:
         return next((e.law for e in self.exponents if (e.method, e.quantity) == (method, quantity)), None)
@@ -130,6 +144,7 @@ class Complexity:
             "settings": asdict(self.settings) | {"methods": list(self.settings.chosen)},
             "memory_limit": self.memory_limit,
             "product_operations_per_second": self.product_operations_per_second,
+            "products": list(self.products),
             "points": [asdict(point) for point in self.points],
             "exponents": [
                 {
@@ -150,7 +165,8 @@ def run_complexity(settings: Settings = Settings(), progress: Callable[[str], No
     """
     limit = settings.memory if settings.memory is not None else int(available_memory() * SHARE)
     progress("the matrix product of this machine")
-    product = _run(Order(PRODUCT, 0, 1, 1, 2.0, PROCESS_BYTES), 120)  # in its own room: it is no method's memory
+    order = Order(PRODUCT, 0, 1, settings.head_dim, 2.5, PROCESS_BYTES)  # in its own room: it is no method's memory
+    product = _run(order, 120)
     if product["status"] != "measured":
         raise HeedmapError(
             WHERE,
@@ -158,21 +174,22 @@ def run_complexity(settings: Settings = Settings(), progress: Callable[[str], No
             got=product["status"],
             do="try again when the machine has more free memory and less to do",
         )
-    peak = product["operations_per_second"]
+    products = tuple(product["products"])
+    fastest = max(entry["operations_per_second"] for entry in products)
     points: list[Point] = []
     for method in settings.chosen:
         last: Point | None = None
         for n in settings.lengths:
             progress(f"{method} at n = {n:,}")
-            last = _point(settings, method, n, last, limit)
+            last = _point(settings, method, n, last, limit, fastest)
             points.append(last)
     fits = [
         Exponent(method, quantity, law)
         for method in settings.chosen
-        for quantity, noise in (("seconds", 0.0), ("bytes", float(MEMORY_NOISE)))
-        if (law := _fit(points, settings, method, quantity, noise)) is not None
+        for quantity in ("seconds", "bytes")
+        if (law := fitted(points, settings.fit_from, method, quantity)) is not None
     ]
-    return Complexity(settings, tuple(points), tuple(fits), peak, describe_machine(), limit)
+    return Complexity(settings, tuple(points), tuple(fits), products, describe_machine(), limit)
 
 
 def predicted_bytes(method: str, shape: Shape) -> int:
@@ -181,7 +198,7 @@ def predicted_bytes(method: str, shape: Shape) -> int:
     return sweep_bytes(shape, kernel=method) if counted is None else counted(shape)
 
 
-def _point(settings: Settings, method: str, n: int, before: Point | None, limit: int) -> Point:
+def _point(settings: Settings, method: str, n: int, before: Point | None, limit: int, product: float) -> Point:
     shape = Shape(n, settings.heads, settings.head_dim)
     needed = predicted_bytes(method, shape)
     expected = None
@@ -196,22 +213,26 @@ def _point(settings: Settings, method: str, n: int, before: Point | None, limit:
     elif (expected is not None and expected > settings.seconds) or (before and before.status == "too long"):
         found = {"status": "too long"}
     else:
-        order = Order(method, n, settings.heads, settings.head_dim, min(1.0, settings.seconds), limit)
+        aim = min(1.0, settings.seconds)
+        order = Order(method, n, settings.heads, settings.head_dim, aim, limit, settings.seconds)
         found = _run(order, settings.seconds * 3 + 30)
     seconds = found.get("seconds")
+    rate = None if seconds is None else shape.product_operations / seconds
     return Point(
         method=method,
         n=n,
         cells=shape.cells,
         status=found["status"],
         seconds=seconds,
+        fastest=found.get("fastest"),
         bytes=found.get("bytes"),
         repeats=found.get("repeats", 0),
         predicted_bytes=needed,
         predicted_seconds=expected,
         product_operations=shape.product_operations,
         softmax_operations=shape.softmax_operations,
-        operations_per_second=None if seconds is None else shape.product_operations / seconds,
+        operations_per_second=rate,
+        times_product=None if rate is None else rate / product,
         why=found.get("why"),
     )
 
@@ -232,7 +253,19 @@ def _run(order: Order, seconds: float) -> dict[str, Any]:
     return json.loads(lines[-1])
 
 
-def _fit(points: Sequence[Point], settings: Settings, method: str, quantity: str, noise: float) -> PowerLaw | None:
-    measured = [(p.n, getattr(p, quantity)) for p in points if p.method == method and p.n >= settings.fit_from]
+def fitted(points: Sequence[Point], fit_from: int, method: str, quantity: str) -> PowerLaw | None:
+    """The law of one method's seconds or bytes over the lengths from `fit_from` on.
+
+    Bytes are fitted with a fixed part, which is what a method holds whatever n is. Seconds have none at such lengths
+    (a call of few tokens takes under a millisecond), but a machine now and then takes a break, so they are fitted by
+    the median of slopes, which a slow point does not move.
+    """
+    measured = [(p.n, getattr(p, quantity)) for p in points if p.method == method and p.n >= fit_from]
     known = [(n, value) for n, value in measured if value is not None and value > 0]
-    return fit_power([n for n, _ in known], [value for _, value in known], noise)
+    lengths, values = [n for n, _ in known], [value for _, value in known]
+    return fit_line(lengths, values) if quantity == "seconds" else fit_power(lengths, values, float(MEMORY_NOISE))
+
+
+def _even(n: float) -> int:
+    """A length between two powers, of whole units of 32 rows where it is long enough: none is slower for being odd."""
+    return round(n / UNIT_ROWS) * UNIT_ROWS if n >= 16 * UNIT_ROWS else round(n)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -19,12 +20,13 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from heedmap.errors import UnsupportedError
+from heedmap.experiments.products import measure_products
 from heedmap.machine import forget_peak, limit_growth, peak_memory, resident_memory
 from heedmap.measure import attend
 
 PRODUCT = "product"
 """The method that measures this machine's matrix product instead of attention."""
-PRODUCT_SIZE = 2048
+LEAST_RUNS, MOST_RUNS = 3, 200
 
 
 @dataclass(frozen=True)
@@ -37,26 +39,45 @@ class Order:
     head_dim: int
     seconds: float
     memory: int
+    most_seconds: float = 0.0
+    """Three runs are made even if they take longer than `seconds`, as long as they stay within these."""
 
 
 def measure_point(order: Order) -> dict[str, Any]:
-    """Bytes that the first run adds to what the process held, and the fastest of the runs in seconds."""
+    """Bytes that the first run adds to what the process held, and the median of the runs in seconds."""
     limit_growth(order.memory)
     torch.manual_seed(0)
     if order.method == PRODUCT:
-        return _measure_product(order)
+        found = measure_products(order.head_dim, order.seconds)
+        return {"status": "measured", "products": found}
     small = _inputs(64, order)
     work = _work(order.method)
     work(*small)  # libraries set up their threads and rooms before anything is counted
     query, key, value = _inputs(order.n, order)
     held = resident_memory()
     forget_peak()
-    seconds = [_timed(work, query, key, value)]
+    first = _timed(work, query, key, value)
     added = max(peak_memory() - held, 0)
-    began = time.perf_counter()
-    while time.perf_counter() - began + min(seconds) < order.seconds and len(seconds) < 200:
-        seconds.append(_timed(work, query, key, value))
-    return {"status": "measured", "bytes": added, "seconds": min(seconds), "repeats": len(seconds)}
+    taken = [first, *repeated(lambda: _timed(work, query, key, value), first, order.seconds, order.most_seconds)]
+    return {
+        "status": "measured",
+        "bytes": added,
+        "seconds": statistics.median(taken),
+        "fastest": min(taken),
+        "repeats": len(taken),
+    }
+
+
+def repeated(run: Callable[[], float], first: float, seconds: float, most: float) -> list[float]:
+    """Seconds of further runs, until all add up to `seconds`, and of two at least as long as all stay within `most`."""
+    taken = [first]
+    while len(taken) < MOST_RUNS:
+        spent = sum(taken)
+        enough = spent >= seconds and len(taken) >= LEAST_RUNS
+        if enough or spent + min(taken) > max(seconds, most):
+            break
+        taken.append(run())
+    return taken[1:]
 
 
 def eager(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,18 +106,6 @@ def _timed(work: Callable[[Tensor, Tensor, Tensor], object], *inputs: Tensor) ->
     began = time.perf_counter()
     work(*inputs)
     return time.perf_counter() - began
-
-
-def _measure_product(order: Order) -> dict[str, Any]:
-    left, right = (torch.randn(PRODUCT_SIZE, PRODUCT_SIZE) for _ in range(2))
-    out = torch.empty_like(left)
-    seconds: list[float] = []
-    began = time.perf_counter()
-    while time.perf_counter() - began < order.seconds or len(seconds) < 3:
-        start = time.perf_counter()
-        torch.mm(left, right, out=out)
-        seconds.append(time.perf_counter() - start)
-    return {"status": "measured", "operations_per_second": 2 * PRODUCT_SIZE**3 / min(seconds), "repeats": len(seconds)}
 
 
 @torch.no_grad()
