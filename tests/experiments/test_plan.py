@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from heedmap.errors import HeedmapError, InputError, ModelError
-from heedmap.experiments.live_bytes import LiveBytes
+from heedmap.experiments.live_bytes import MAPPED, LiveBytes
 from heedmap.experiments.operations import Shape, sweep_bytes
 from heedmap.experiments.plan import powers, run_bytes, run_plan
-from heedmap.experiments.skeleton import Skeleton, config_of
+from heedmap.experiments.skeleton import PAGES_READ, Skeleton, config_of
 
 TEXT = "The cat sat on the mat because it was tired. " * 60
 
@@ -43,7 +43,7 @@ def test_memory_is_predicted_within_15_percent_of_a_real_run(minilm_folder: Path
 
 
 def test_cells_are_those_of_every_head(skeleton: Skeleton) -> None:
-    passed = skeleton.forward(100, 2, lambda shape: 0)
+    passed = skeleton.forward(100, 2)
     assert len(passed.attended) == 6
     assert sum(call.cells for call in passed.attended) == 6 * 12 * 2 * 100 * 100
     assert sum(call.visited for call in passed.attended) == 6 * 12 * 2 * 100 * 100
@@ -56,7 +56,7 @@ def test_weights_are_those_of_the_model(skeleton: Skeleton, minilm: PreTrainedMo
 
 def test_a_causal_model_visits_half_of_its_cells(tiny_model: Callable[..., PreTrainedModel]) -> None:
     model = tiny_model("llama")
-    found = Skeleton(model.config, type(model), "tiny").forward(64, 1, lambda shape: 0)
+    found = Skeleton(model.config, type(model), "tiny").forward(64, 1)
     assert sum(call.visited for call in found.attended) == 2 * 4 * 64 * 65 / 2
 
 
@@ -69,7 +69,7 @@ def test_activations_are_counted_as_a_real_pass_makes_them(
     counted = Skeleton(model.config, type(model), "tiny").forward(64, 1, sweep_bytes)
     assert counted.peak_bytes > 0
     assert live.peak > 0
-    shorter, longer = (skeleton.forward(n, 1, lambda shape: 0).peak_bytes for n in (128, 256))
+    shorter, longer = (skeleton.forward(n, 1).peak_bytes for n in (128, 256))
     assert longer == pytest.approx(2 * shorter, rel=0.05)
 
 
@@ -86,6 +86,36 @@ def test_live_bytes_forget_what_is_gone_and_count_views_once() -> None:
         first.add_(1)
         assert live.now == 4000
     assert live.peak == 8000
+
+
+def test_small_tensors_leave_their_memory_with_the_process_until_it_is_given_back() -> None:
+    small, large = MAPPED // 8, MAPPED // 4 + 1
+    with LiveBytes() as live:
+        first = torch.empty(small, device="meta")
+        del first
+        assert (live.now, live.held) == (0, 4 * small)
+        second = torch.empty(large, device="meta")
+        assert (live.peak, live.held_peak) == (4 * large, 4 * (small + large))
+        del second
+        assert live.held == 4 * small
+        live.passing(16 * small)
+        assert live.held_peak == 16 * small
+        live.give_back()
+        assert live.held == 0
+
+
+def test_embeddings_that_no_token_reads_stay_in_their_file(skeleton: Skeleton, minilm: PreTrainedModel) -> None:
+    embeddings = 4 * minilm.config.vocab_size * minilm.config.hidden_size
+    assert skeleton.unread_bytes(0) == embeddings
+    assert skeleton.unread_bytes(10) == embeddings - 10 * PAGES_READ
+    assert skeleton.unread_bytes(100_000) == 0
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_head_for_words_is_not_read_unless_it_is_the_embeddings(*, tied: bool) -> None:
+    config = LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=50,
+                         tie_word_embeddings=tied)  # fmt: skip
+    assert Skeleton(config, LlamaForCausalLM, "tiny").unread_bytes(0) == 4 * 50 * 8 * (1 if tied else 2)
 
 
 def test_a_config_alone_is_enough(tmp_path: Path, tiny_model: Callable[..., PreTrainedModel]) -> None:

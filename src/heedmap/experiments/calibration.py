@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -16,11 +17,7 @@ from heedmap.experiments.point import eager
 from heedmap.measure import attend
 
 CALIBRATION_LENGTH = 1024
-_IMPORTS = (
-    "from heedmap.machine import resident_memory\n"
-    "import heedmap.capture.look, heedmap.cli.look, heedmap.cli.report\n"
-    "print(resident_memory())\n"
-)
+_LOOK = "import heedmap.cli.look, heedmap.cli.report; from heedmap.experiments.empty_look import main; main()"
 
 
 @dataclass(frozen=True)
@@ -34,15 +31,25 @@ class Speed:
     eager_cell_seconds: float
 
 
+@dataclass(frozen=True)
+class Base:
+    """Bytes of a process of `heedmap look` besides its model and text."""
+
+    imported: int
+    """Once its libraries are imported."""
+    looked: int
+    """At most, while it looks at next to nothing (`heedmap.experiments.empty_look`)."""
+
+
 class BaseMemory:
-    """A process that imports what `heedmap look` imports and tells how much it holds; it works while we go on.
+    """A process that does what `heedmap look` does with next to nothing, and tells what it holds; meanwhile we go on.
 
     Used with `with`, which ends the process when something goes wrong meanwhile.
     """
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _IMPORTS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", _LOOK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def __enter__(self) -> BaseMemory:
@@ -53,13 +60,13 @@ class BaseMemory:
             self._process.kill()
             self._process.communicate()
 
-    def bytes(self) -> int:
-        """Resident bytes after the imports."""
+    def measured(self) -> Base:
+        """What it found, once it is done."""
         told, problems = self._process.communicate()
         if self._process.returncode != 0:
             reason = (problems.strip().splitlines() or ["no output"])[-1]
-            raise HeedmapError("plan", expected="a process that imports heedmap", got=reason)
-        return int(told.splitlines()[-1])
+            raise HeedmapError("plan", expected="a process that looks at a few letters", got=reason)
+        return Base(**json.loads(told.splitlines()[-1]))
 
 
 @torch.no_grad()

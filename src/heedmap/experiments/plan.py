@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
+
+from heedmap.capture import converted
 from heedmap.capture.positions import positions_of
-from heedmap.experiments.calibration import BaseMemory, Speed, calibrate
+from heedmap.experiments.calibration import Base, BaseMemory, Speed, calibrate
 from heedmap.experiments.operations import Shape, sweep_bytes
 from heedmap.experiments.skeleton import Passed, Skeleton, check_length, config_of
 from heedmap.machine import available_memory, describe_machine
 from heedmap.measure import MAP_SIZE
 
-AROUND = 60 * 10**6
-"""Bytes of what a run needs beside model and activations: tokenizer, the writers of its tables."""
+VOCABULARY_BYTES = 800
+"""Bytes of a tokenizer for each entry of its vocabulary (measured: 560 with WordPiece, 830 with merges of bytes)."""
+TOKEN_BYTES = 800
+"""Bytes of what is kept of each token: its text, place and word (measured on 11,000 tokens)."""
 ROW_BYTES = 60
 """Bytes of the run's tables for each head and token, compressed."""
 LONGEST = 131_072
@@ -74,8 +80,10 @@ class Plan:
 def run_plan(model: str, tokens: int, batch: int = 1, lengths: Sequence[int] | None = None) -> Plan:
     """Predict memory and time of `tokens` tokens, and of other lengths beside them.
 
-    Shapes and activations are counted on a model without weights; rates and the memory of an empty process are
-    measured here in about two seconds.
+    Shapes and activations are counted on a model without weights. Measured here, in about two seconds, are rates, and
+    what a process holds that looks at next to nothing. On top of that come the tokenizer, by its vocabulary; the
+    weights, of which pages of the embeddings that no token reads stay in their file; of a GGUF file that was not
+    converted yet, what reading it leaves behind, as much as the file; the tokens; activations with a layer's sweep.
 
     Args:
         model: a packaged model's name, a folder, a config.json, a GGUF file or a hub id. Its weights are not read.
@@ -92,15 +100,13 @@ def run_plan(model: str, tokens: int, batch: int = 1, lengths: Sequence[int] | N
         skeleton = Skeleton(config, kind, name)
         wanted = sorted({tokens, *(powers(positions, tokens) if lengths is None else lengths)})
         passes = {n: skeleton.forward(n, batch, sweep_bytes) for n in wanted}
-        plain = {n: skeleton.forward(n, batch, lambda shape: 0) for n in wanted}
+        plain = {n: skeleton.forward(n, batch) for n in wanted}
         first = passes[tokens].attended[0].shape
-        base = empty.bytes()
+        base = empty.measured()
     speed = calibrate(first, max(first.heads * first.head_dim, 64))
     available = available_memory()
-    file_bytes = 0 if gguf is None else gguf.stat().st_size
-    held = base + AROUND + skeleton.weights + file_bytes
-    loading = base + skeleton.weights + file_bytes + (0 if gguf is None else 2 * skeleton.largest)
-    costs = [_cost(n, passes[n], plain[n], held, loading, skeleton.itemsize, speed, available) for n in wanted]
+    room = Room(skeleton, base, None if gguf is None or _is_converted(gguf) else gguf.stat().st_size)
+    costs = [_cost(n, batch, passes[n], plain[n], room, speed, available) for n in wanted]
     return Plan(
         model=name,
         architecture=skeleton.kind,
@@ -124,14 +130,38 @@ def powers(positions: int | None, tokens: int) -> list[int]:
     return [2**power for power in range(7, 18) if 2**power <= most]
 
 
-def _cost(
-    n: int, passed: Passed, plain: Passed, held: int, loading: int, itemsize: int, speed: Speed, available: int
-) -> Cost:
+def _is_converted(gguf: Path) -> bool:
+    return converted.is_whole(converted.copy_of(gguf, torch.float32))
+
+
+class Room:
+    """What a process holds of a model and a text, without activations."""
+
+    def __init__(self, skeleton: Skeleton, base: Base, gguf_bytes: int | None) -> None:
+        self._skeleton = skeleton
+        self._mapped = gguf_bytes is None
+        self._model = skeleton.weights + VOCABULARY_BYTES * skeleton.vocabulary + (gguf_bytes or 0)
+        self._base = base
+        self.itemsize = skeleton.itemsize
+
+    def loading(self) -> int:
+        """At most, while the model is loaded: of a GGUF file one tensor at a time is held packed and unpacked."""
+        unread = self._skeleton.unread_bytes(0) if self._mapped else -2 * self._skeleton.largest
+        return self._base.imported + self._model - unread
+
+    def held(self, n: int, batch: int) -> int:
+        """While it runs over `batch` texts of n tokens."""
+        unread = self._skeleton.unread_bytes(n * batch) if self._mapped else 0
+        return self._base.looked + self._model - unread + TOKEN_BYTES * n * batch
+
+
+def _cost(n: int, batch: int, passed: Passed, plain: Passed, room: Room, speed: Speed, available: int) -> Cost:
     cells = sum(call.cells for call in passed.attended)
     largest = max(call.cells for call in passed.attended)
     visited = sum(call.visited for call in passed.attended)
     attention = sum(2 * call.cells * (call.shape.head_dim + call.shape.of_values) for call in passed.attended)
     products = passed.operations / speed.products_per_second
+    held, loading, itemsize = room.held(n, batch), room.loading(), room.itemsize
     attentions_peak = held + plain.peak_bytes + cells * itemsize + 4 * largest
     sweep_peak = max(loading, held + passed.peak_bytes)
     return Cost(

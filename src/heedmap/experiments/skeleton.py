@@ -16,6 +16,7 @@ from transformers.masking_utils import AttentionMaskInterface
 from transformers.modeling_utils import AttentionInterface
 
 from heedmap.capture.failures import FAILURES, short
+from heedmap.capture.freed import LONG
 from heedmap.capture.quiet import quiet
 from heedmap.errors import InputError, ModelError, UnsupportedError
 from heedmap.experiments.live_bytes import LiveBytes
@@ -23,6 +24,8 @@ from heedmap.experiments.operations import Shape
 
 WHERE = "plan"
 NAME = "heedmap_counted"
+PAGES_READ = 64 * 2**10
+"""Bytes of a mapped file that Linux brings in for each place that is read: 16 pages around it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Passed:
     operations: int
     """Of matrix products outside attention."""
     peak_bytes: int
-    """Activations at the peak, with what `passing` said for each attention call."""
+    """What activations take of the process at the peak, with what `passing` said for each attention call."""
 
 
 class Skeleton:
@@ -83,16 +86,30 @@ class Skeleton:
         self.body: nn.Module = whole.get_encoder() if config.is_encoder_decoder else whole.base_model
         self.body.eval()
         self.kind = type(whole).__name__
+        self._embeddings = _weight(whole.get_input_embeddings)
+        head = _weight(whole.get_output_embeddings)
+        tied = bool(getattr(config.get_text_config(), "tie_word_embeddings", False))
+        self._head = 0 if head is None or tied else head.numel() * head.element_size()
+        self.vocabulary = 0 if self._embeddings is None else self._embeddings.shape[0]
+
+    def unread_bytes(self, tokens: int) -> int:
+        """Weights that stay in a file of safetensors, which is mapped and not copied, when a text of so many tokens is
+        read: pages of the embeddings on which no token's row is, and the head that turns the last layer into words."""
+        if self._embeddings is None:
+            return self._head
+        rows, row = self._embeddings.shape[0], self._embeddings.shape[1] * self._embeddings.element_size()
+        return self._head + max(0, rows * row - tokens * max(row, PAGES_READ))
 
     @torch.no_grad()
-    def forward(self, n: int, batch: int, passing: Callable[[Shape], int]) -> Passed:
+    def forward(self, n: int, batch: int, passing: Callable[[Shape], int] | None = None) -> Passed:
         """Count one forward pass; `passing` says how many bytes an attention call of a shape holds while it works.
+
+        With it, freed memory is given back after each layer, as `look` does; without it, nothing is looked at.
 
         Raises:
             UnsupportedError: no attention call came through transformers' interface.
         """
         calls: list[Attended] = []
-        held: list[int] = []
         live = LiveBytes()
 
         def attention(
@@ -100,7 +117,10 @@ class Skeleton:
         ) -> tuple[Tensor, None]:
             call = _attended(module, query, key, value, settings)
             calls.append(call)
-            held.append(live.now)
+            if passing is not None:
+                live.passing(passing(call.shape))
+                if n >= LONG:
+                    live.give_back()
             return query.new_empty(query.shape[0], query.shape[2], query.shape[1], value.shape[-1]), None
 
         AttentionInterface.register(NAME, attention)
@@ -127,8 +147,7 @@ class Skeleton:
             raise UnsupportedError(
                 WHERE, expected="a model that attends through transformers' attention interface", got=self.kind
             )
-        moments = [before + passing(call.shape) for before, call in zip(held, calls, strict=True)]
-        return Passed(tuple(calls), counter.get_total_flops(), max(live.peak, *moments))
+        return Passed(tuple(calls), counter.get_total_flops(), live.held_peak)
 
 
 def config_of(name: str) -> tuple[Any, Any, Path | None, str]:
@@ -214,6 +233,15 @@ def _attended(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, sett
         bool(getattr(module, "is_causal", False) if causal is None else causal),
         settings.get("sliding_window"),
     )
+
+
+def _weight(of: Callable[[], Any]) -> Tensor | None:
+    """The matrix of a module that a model may have or not."""
+    try:
+        weight = getattr(of(), "weight", None)
+    except (NotImplementedError, AttributeError):  # a model that reads no words says so in this way
+        return None
+    return weight if isinstance(weight, Tensor) else None
 
 
 def _configs(body: nn.Module) -> list[Any]:
