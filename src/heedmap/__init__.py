@@ -32,6 +32,9 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "AttentionCallback": ("heedmap.capture.callback", "AttentionCallback"),
     "Run": ("heedmap.runs.reader", "Run"),
     "open_run": ("heedmap.runs.reader", "open_run"),
+    "scan": ("heedmap.textsets.scan", "scan"),
+    "TextSet": ("heedmap.sets.reader", "TextSet"),
+    "open_set": ("heedmap.sets.reader", "open_set"),
     "HeedmapError": ("heedmap.errors", "HeedmapError"),
     "HeedmapWarning": ("heedmap.errors", "HeedmapWarning"),
 }
@@ -48,13 +51,16 @@ __all__ = [
     "MultiHeadSelfAttention",
     "Run",
     "SelfAttention",
+    "TextSet",
     "ablate",
     "attend",
     "look",
     "masks",
     "measure",
     "open_run",
+    "open_set",
     "scaled_dot_product_attention",
+    "scan",
     "watch",
 ]
 
@@ -73,6 +79,8 @@ if TYPE_CHECKING:
     from heedmap.measure import Attended, attend, measure
     from heedmap.measurements import Measurements
     from heedmap.runs.reader import Run, open_run
+    from heedmap.sets.reader import TextSet, open_set
+    from heedmap.textsets.scan import scan
 
 
 def __getattr__(name: str) -> object:

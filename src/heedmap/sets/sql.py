@@ -83,7 +83,7 @@ def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]
     duckdb = import_module("duckdb")
     try:
         answer = connection.execute(question)
-        if answer.description is None:
+        if answer is None or answer.description is None:
             raise InputError(WHERE, expected="a question in SQL", got="nothing", do='try "SELECT * FROM means LIMIT 5"')
         return [column[0] for column in answer.description], answer.fetchall()
     except duckdb.Error as error:
