@@ -2,7 +2,9 @@
 
     python docs/lessons/build.py            # fill the numbers into the texts, in both languages
     python docs/lessons/build.py --pictures # and draw docs/images/scaling*.png and complexity*.png
-    python docs/lessons/build.py --measure  # and measure complexity.json anew, on a quiet machine (minutes)
+    python docs/lessons/build.py --measure  # and measure both .json anew, on a quiet machine (minutes)
+
+Options of `heedmap complexity` may follow --measure: `--longest 1024` for a trial.
 
 In a text a number stands before its name: `8.01<!--raw_spread-->`. The tests compute every number again and hold the
 texts to them, and find no digit in the prose that has no name.
@@ -25,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 IMAGES = HERE.parent / "images"
 RECORD = HERE / "complexity.json"
+PLANNED = HERE / "plan.json"
 NAMED = re.compile(r"(?P<number>[−-]?[0-9][0-9,]*(?:\.[0-9]+)?)(?P<after>\s?%?)<!--(?P<name>[a-z0-9_]+)-->")
 DARK = "#14161c"
 CAT = "The cat sat on the mat because it was tired"
@@ -168,8 +171,16 @@ def _length() -> Iterator[tuple[str, Number]]:
     for fit in record["exponents"]:
         if fit["quantity"] == "bytes":
             yield f"{fit['method']}_exponent", Number(fit["exponent"], 2)
+    product = record["product_operations_per_second"]
+    yield "product_gigaflops", Number(product / 1e9)
+    yield "native_times_product", Number(points["native", 8192]["operations_per_second"] / product, 2)
+    for case in json.loads(PLANNED.read_text())["cases"]:
+        if case["tokens"] in (512, 8192):
+            yield f"plan_{case['model']}_tokens", Number(case["tokens"])
+            yield f"plan_{case['model']}_predicted", Number(case["predicted_bytes"] / 1e6)
+            yield f"plan_{case['model']}_measured", Number(case["peak_bytes"] / 1e6)
     config, kind, _, name = config_of("smollm2")
-    passed = Skeleton(config, kind, name).forward(8192, 1, lambda shape: 0)
+    passed = Skeleton(config, kind, name).forward(8192, 1)
     cells = sum(call.cells for call in passed.attended)
     yield "book_heads", Number(sum(call.shape.heads for call in passed.attended))
     yield "book_cells", Number(cells)
@@ -202,14 +213,20 @@ def filled(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """See the top of the file."""
     if "--measure" in arguments:
-        command = [sys.executable, "-m", "heedmap", "complexity", "--seconds", "60", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        RECORD.write_text(json.dumps(json.loads(done.stdout), indent=1) + "\n")
+        given = arguments[arguments.index("--measure") + 1 :]
+        _record(RECORD, "-m", "heedmap", "complexity", *(given or ["--seconds", "60"]), "--json")
+        _record(PLANNED, str(ROOT / "benchmarks" / "plan.py"))
     if "--pictures" in arguments or "--measure" in arguments:
         _draw()
     for path in texts():
         path.write_text(filled(path.read_text()))
     return 0
+
+
+def _record(path: Path, *command: str) -> None:
+    """Keep the JSON document that is a command's last line."""
+    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, check=True)
+    path.write_text(json.dumps(json.loads(done.stdout.splitlines()[-1]), indent=1) + "\n")
 
 
 def _draw() -> None:
