@@ -75,7 +75,7 @@ def test_heads_whose_tables_were_left_out_have_pooled_profiles(
     [result] = export([run], tmp_path / "long.html", max_bytes=len(script().encode()) + 100_000)
     assert (result.tables, result.exact) == (0, ())
     page = open_page(f"{(tmp_path / 'long.html').as_uri()}#head=self.1.2&centre=profiles&textView=receives")
-    page.wait_for_selector(".profiles path.line")
+    page.until("document.querySelectorAll('.profiles figure').length === 3")
     assert page.locator(".page > .note").inner_text() == result.note
     assert page.locator(".profiles figure").count() == 3
     assert "lowest and the highest of about 2 positions" in page.locator(".profiles .note").inner_text()

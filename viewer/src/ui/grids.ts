@@ -70,10 +70,10 @@ export function useGrids(
   }, [head])
 
   useEffect(() => {
-    if (!exactOn) return
+    if (!exactOn || busy) return
     const timer = setTimeout(() => run.remote.call('warm', id).catch(() => undefined), STAYS_MS) // a window tells why
     return () => clearTimeout(timer)
-  }, [run, head, exactOn])
+  }, [run, head, exactOn, busy])
 
   useEffect(() => {
     if (!exactOn || !fits || !pixels.width) {

@@ -1,3 +1,4 @@
+/** Work in slices, so that nothing that is built keeps the page from answering. */
 import { useEffect, useState } from 'preact/hooks'
 
 /** How many of `total` parts to build now: `step` at once, and as many more whenever the page has a moment. */
@@ -10,4 +11,20 @@ export function useGrowing(total: number, step: number, what: string): number {
     return () => clearTimeout(timer)
   }, [count, total, what])
   return Math.min(total, count)
+}
+
+const SLICE_MS = 8
+const waiting: (() => void)[] = []
+
+/** Does a small piece of work soon, with others that wait, a few milliseconds at a time. */
+export function soon(work: () => void): void {
+  waiting.push(work)
+  if (waiting.length === 1) setTimeout(slice, 0)
+}
+
+function slice(): void {
+  const end = performance.now() + SLICE_MS
+  do waiting.shift()!()
+  while (waiting.length > 0 && performance.now() < end)
+  if (waiting.length > 0) setTimeout(slice, 0)
 }

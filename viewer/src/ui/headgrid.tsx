@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { headName } from '../data/run'
 import { css, inkOn, inkOnHex, KIND_COLOURS, palette } from './colour'
 import { number } from './format'
+import { soon } from './growing'
 import { arrange } from './headorder'
 import { sameHead, useAsync, useCurrent, useTheme } from './model'
 import type { State } from './state'
@@ -141,11 +142,15 @@ export function HeadGrid({ maps, order, keys, kinds, values, range, onTell, onOp
 
 function Small({ one, table }: { one: Thumbnail; table: Uint8Array }) {
   const canvas = useRef<HTMLCanvasElement>(null)
-  useEffect(() => {
-    const pixels = new ImageData(one.keys, one.rows)
-    for (let i = 0; i < one.values.length; i++)
-      pixels.data.set(table.subarray(4 * one.values[i], 4 * one.values[i] + 4), 4 * i)
-    canvas.current!.getContext('2d')!.putImageData(pixels, 0, 0)
-  }, [one, table])
+  useEffect(
+    () =>
+      soon(() => {
+        const pixels = new ImageData(one.keys, one.rows)
+        for (let i = 0; i < one.values.length; i++)
+          pixels.data.set(table.subarray(4 * one.values[i], 4 * one.values[i] + 4), 4 * i)
+        canvas.current?.getContext('2d')!.putImageData(pixels, 0, 0)
+      }),
+    [one, table],
+  )
   return <canvas ref={canvas} width={one.keys} height={one.rows} aria-hidden="true" />
 }

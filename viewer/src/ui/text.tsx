@@ -5,6 +5,7 @@ import type { Profile } from '../data/profile'
 import { css, inkOn, palette, share, type Domain } from './colour'
 import { Choice, Legend, Note, Panel } from './controls'
 import { number, oneLine } from './format'
+import { useGrowing } from './growing'
 import { Lines, LONGEST_LINES } from './lines'
 import { labelsOf, useAsync, useCurrent, useShared, useState_, useTheme } from './model'
 import { usePins } from './pins'
@@ -14,6 +15,7 @@ import { piecesOf, type Piece } from './pieces'
 
 /** Tokens on one page of a long text: few enough that a page is built and tinted between two frames. */
 export const PAGE = 400
+const TOKENS_AT_ONCE = 100
 
 export function TextPanel() {
   const { state, hover } = useShared()
@@ -156,14 +158,16 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
     box.current!.scrollTop = 0
   }
   const box = useRef<HTMLDivElement>(null)
+  const onPage = Math.min(PAGE, pieces.length - page * PAGE)
+  const built = useGrowing(onPage, TOKENS_AT_ONCE, `${run.name} ${page}`)
   useEffect(() => {
-    if (pinnedToken < 0) return
+    if (pinnedToken < 0 || built < onPage) return
     const frame = requestAnimationFrame(() => {
       const token = box.current?.querySelector<HTMLElement>('.token.own')
       if (token) box.current!.scrollTop = token.offsetTop - box.current!.offsetTop - box.current!.clientHeight / 3
     })
     return () => cancelAnimationFrame(frame)
-  }, [pinnedToken])
+  }, [pinnedToken, built === onPage])
   const rowAt = (event: Event) => {
     const token = (event.target as HTMLElement).closest<HTMLElement>('[data-token]')
     return token ? (rowOf.get(Number(token.dataset.token)) ?? null) : null
@@ -178,7 +182,7 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
     else return
     event.preventDefault()
   }
-  const shown = pieces.slice(page * PAGE, (page + 1) * PAGE)
+  const shown = pieces.slice(page * PAGE, page * PAGE + built)
   return (
     <>
       {pages > 1 && (
