@@ -84,7 +84,7 @@ def _entropies(axes: Axes, document: Mapping[str, Any], style: Style) -> None:
     temperatures = sorted(document["temperatures"])
     curves.dress(axes, style, "entropy (nats) under another scale")
     x = [head["as_is_entropy"] for head in heads]
-    shades = style.value(np.linspace(0.35, 0.75, len(temperatures)))
+    shades = style.value(np.linspace(0.5, 0.8, len(temperatures)))
     others = [("unscaled", "no scale", style.accent)]
     others += [(f"temperature_{t:g}", f"T = {t:g}", color) for t, color in zip(temperatures, shades, strict=True)]
     drawn: list[float] = [*x, 0.1]
