@@ -45,8 +45,15 @@ class GoldProgress:
 
 
 def data_name(*files: Path) -> str:
-    """Names of files, each with the beginning of its SHA-256: a table says on which bytes it was made."""
-    return ", ".join(f"{file.name} (sha256 {_hash(file)[:12]})" for file in files)
+    """Names of files with the beginning of their SHA-256, so that a table says on which bytes it was made.
+
+    Of more than three files the first and the last are named, with the hash of all hashes in order.
+    """
+    hashes = [_hash(file) for file in files]
+    if len(files) <= 3:
+        return ", ".join(f"{file.name} (sha256 {digest[:12]})" for file, digest in zip(files, hashes, strict=True))
+    together = hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return f"{len(files)} files, {files[0].name} to {files[-1].name} (sha256 of their hashes {together[:12]})"
 
 
 def _hash(file: Path) -> str:

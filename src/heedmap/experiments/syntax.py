@@ -18,7 +18,7 @@ from heedmap.heads.units import Units, align, spans_of
 Progress = Callable[[str, int, int], None]
 
 
-def _quiet(stage: str, done: int, total: int) -> None:
+def quiet(stage: str, done: int, total: int) -> None:
     """No progress is told."""
 
 
@@ -29,6 +29,7 @@ class Counts:
     sentences: int = 0
     words: int = 0
     without_tree: int = 0
+    without_tokens: int = 0
     too_long: int = 0
     words_sharing_a_token: int = 0
     words_without_token: int = 0
@@ -40,6 +41,7 @@ class Counts:
         found = {
             "words": self.words,
             "sentences without a tree": self.without_tree,
+            "sentences that cannot be tokenised": self.without_tokens,
             "sentences over the model's length": self.too_long,
             "words that share a token": self.words_sharing_a_token,
             "words without a token": self.words_without_token,
@@ -80,7 +82,7 @@ class SyntaxFound:
 
 
 def measure_syntax(
-    loaded: LoadedModel, sentences: Iterable[Sentence], *, seed: int = 0, tell: Progress = _quiet
+    loaded: LoadedModel, sentences: Iterable[Sentence], *, seed: int = 0, tell: Progress = quiet
 ) -> SyntaxFound:
     """Run a treebank through a model and score every head on every relation.
 
@@ -115,14 +117,18 @@ def measure_syntax(
     return SyntaxFound(tally.scores(seed), counts, len(tally), tally.causal, prepared)
 
 
-def prepare(loaded: LoadedModel, sentence: Sentence, counts: Counts, tell: Progress = _quiet) -> Prepared | None:
+def prepare(loaded: LoadedModel, sentence: Sentence, counts: Counts, tell: Progress = quiet) -> Prepared | None:
     """Tokenise a sentence and find its units and arcs; None for one that is left out, which `counts` says."""
     counts.sentences += 1
     tell("align", counts.sentences, 0)
     if not sentence.has_tree:
         counts.without_tree += 1
         return None
-    tokens, inputs = read_text(loaded, sentence.text)
+    read = read_text(loaded, sentence.text)
+    if read is None:
+        counts.without_tokens += 1
+        return None
+    tokens, inputs = read
     positions = positions_of(loaded.model.config)
     if positions is not None and len(tokens) > positions:
         counts.too_long += 1

@@ -26,6 +26,7 @@ from heedmap.capture.session import Call, Place, Session
 from heedmap.capture.tokens import Tokens, tokenise
 from heedmap.capture.views import check_known, reader_of
 from heedmap.capture.watch import opened
+from heedmap.errors import InputError
 from heedmap.kernels.plan import Task
 from heedmap.measure import KERNELS, STRIP_BYTES
 from heedmap.statistics.base import Grid, Statistic
@@ -60,9 +61,18 @@ class Heads:
         return len(self.names)
 
 
-def read_text(loaded: LoadedModel, text: str) -> tuple[Tokens, dict[str, Tensor]]:
-    """Tokens and inputs of a text for this model, of any length; raises InputError for a text that has no tokens."""
-    tokens, inputs = tokenise(loaded.tokenizer, text)
+def read_text(loaded: LoadedModel, text: str) -> tuple[Tokens, dict[str, Tensor]] | None:
+    """Tokens and inputs of a text for this model, of any length; None for a text that cannot be tokenised.
+
+    That is an empty one, or one whose letters the tokenizer drops or takes for special tokens alone.
+
+    Raises:
+        InputError: a tokenizer of another model.
+    """
+    try:
+        tokens, inputs = tokenise(loaded.tokenizer, text)
+    except InputError:
+        return None
     check_known(loaded.model, tokens)
     return tokens, inputs
 
