@@ -103,43 +103,18 @@ def test_words_get_the_sum_of_their_tokens(made: ModuleType, tmp_path: Path) -> 
     assert by_word.token == 1
 
 
-def test_memory_grows_with_the_length_alone(dense: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_grows_with_the_length_alone(long_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heedmap.heads.strips.STRIP", 2**14)
     monkeypatch.setattr("heedmap.runs.formula.BLOCK_BYTES", 2**17)
     peaks = []
     for count in (512, 2048):
-        run = _long_run(tmp_path / str(count), count)
+        run = long_run(tmp_path / str(count), count)
         tracemalloc.start()
         rollout(run, count - 1)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 5 * peaks[0]
     assert peaks[1] < 2048 * 2048 * 8 / 4
-
-
-def _long_run(path: Path, count: int) -> Any:
-    import torch
-
-    from heedmap.measure import measure
-    from heedmap.runs.writer import RunWriter
-
-    names = ("position", "id", "start", "end", "word", "segment")
-    columns: dict[str, list[Any]] = {name: [0] * count for name in names} | {
-        "position": list(range(count)), "text": ["a"] * count, "special": [False] * count,
-    }  # fmt: skip
-    with RunWriter(path) as writer:
-        writer.source("a")
-        writer.tokens(columns)
-        for layer in range(2):
-            query, key = torch.randn(2, count, 4), torch.randn(1, count, 4)
-            found = measure(query[None], key[None], statistics="entropy")
-            entry = {
-                "part": "self", "layer": layer, "module": "m", "query_heads": 2, "key_heads": 1, "heads": [0, 1],
-                "head_dim": 4, "query_len": count, "key_len": count, "query_offset": 0, "key_offset": 0, "scale": 0.5,
-                "softcap": None, "sinks": None, "mask": {"kind": "all"}, "cross": False, "kernel": found.kernel,
-            }  # fmt: skip
-            writer.layer(entry, found, query.numpy(), key.numpy())
-        return writer.finish({"model": {"layers": 2}, "self_check": None, "cost": {}})
 
 
 def test_what_cannot_be_told_is_refused(dense: ModuleType, tmp_path: Path) -> None:

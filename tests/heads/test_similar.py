@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sys
+import tracemalloc
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,6 +74,20 @@ def test_some_rows_are_spaced_evenly(dense: ModuleType, tmp_path: Path) -> None:
     kept = type(layer)(**{**layer.__dict__, "weights": layer.weights[:, [0, 5, 11]]})
     np.testing.assert_allclose(found.matrix, _oracle([kept]), rtol=0, atol=1e-6)
     assert (found.rows, found.of_rows) == (3, 12)
+
+
+def test_memory_does_not_grow_with_the_square_of_the_length(long_run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("heedmap.heads.similar._WEIGHTS", 2**14)
+    monkeypatch.setattr("heedmap.runs.formula.BLOCK_BYTES", 2**17)
+    peaks = []
+    for count in (512, 2048):
+        run = long_run(tmp_path / str(count), count)
+        tracemalloc.start()
+        distances(run, rows=64)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 5 * peaks[0]
+    assert peaks[1] < 2048 * 2048 * 8 / 4
 
 
 def test_the_plane_keeps_the_distances_of_a_plane() -> None:

@@ -267,11 +267,12 @@ def _figure(study: Study, intact: Copying, facecolor: str) -> Any:
                 last.found.losses[longest].mean(0)
             )  # fmt: skip
             drops = []
-            for name, found in [("as it is", intact), *((f"without {one.name}", one.found) for one in study.silenced)]:
+            models = [(f"without {one.name}", one.found, one.control) for one in study.silenced]
+            for name, found, control in [("as it is", intact, False), *models]:
                 halves = found.halves()
                 assert halves is not None
                 drop = student((halves[..., 0] - halves[..., 1]).mean(0))
-                drops.append((name, drop.mean, drop.half))
+                drops.append((name, drop.mean, drop.half, control))
     sizes = ", ".join(str(length) for length in intact.lengths)
     return induction_figure(
         intact.heads, intact.means("induction"), f"Heads of {study.model} that copy",

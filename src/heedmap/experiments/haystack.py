@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ NEEDLES = (
 
 _ASK = "Answer with the words of the text."
 _SENTENCE = re.compile(r"[.!?]['\"”’)]*\s+")
-_NEAR = 600  # characters before a depth in which the end of a sentence is looked for
+_NEAR = 0.08  # share of the haystack, on either side of a depth, in which the end of a sentence is looked for
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class Haystack:
 
     def prompt(self, needle: Needle, length: int, depth: float) -> Prompt:
         """A prompt of at most `length` tokens, and at most a few less, with the needle behind the sentence that ends
-        nearest before `depth` (0 to 1) of the haystack.
+        nearest to `depth` (0 to 1) of the haystack, or where none is near behind a word.
 
         Raises:
             InputError: a haystack too short for the length, a length too short for the question, or a needle that
@@ -160,11 +159,13 @@ class Haystack:
         """The context before and behind the place of a needle: the end of a sentence, where there is one near."""
         if depth >= 1:
             return context, ""
-        at = int(depth * len(context))
-        ends = [match.end() for match in _SENTENCE.finditer(context, max(0, at - _NEAR), at)]
+        at, near = int(depth * len(context)), int(_NEAR * len(context))
+        ends = [match.end() for match in _SENTENCE.finditer(context, max(0, at - near), at + near)]
+        if at == 0:
+            return "", context
         if ends:
-            at = ends[-1]
-        elif at > 0:
+            at = min(ends, key=lambda end: abs(end - at))
+        else:
             space = context.rfind(" ", 0, at)
             at = space + 1 if space >= 0 else 0
         return context[:at], context[at:]
@@ -186,10 +187,3 @@ class Haystack:
                 text, add_special_tokens=not self.chat, return_offsets_mapping=True, truncation=False
             )
         return list(encoded["input_ids"]), [tuple(span) for span in encoded["offset_mapping"]]
-
-
-def check_depths(depths: Sequence[float]) -> tuple[float, ...]:
-    """Depths in percent as shares. Raises InputError for what is none."""
-    if not depths or not all(0 <= depth <= 100 for depth in depths):
-        raise InputError("--depths", expected="percentages from 0 to 100", got=f"{list(depths)}")
-    return tuple(depth / 100 for depth in depths)

@@ -71,7 +71,7 @@ def find_retrieval(
         loaded: a model that generates, with a tokenizer that tells offsets.
         text: the haystack.
         lengths: tokens of prompt and answer together.
-        depths: where the needle stands, 0 to 1; the end of a sentence near before is taken.
+        depths: where the needle stands, 0 to 1; the end of the nearest sentence is taken.
         needles: sentences with their questions.
         tell: told of progress: "read", trials done, and of how many.
         into: filled as measuring goes on, and returned.
@@ -94,7 +94,7 @@ def find_retrieval(
         hay.prompt(needles[index], length - answers[index], depth) for length, depth, index in plan
     ]
     tell("read", 0, len(plan))
-    for done, ((length, _, index), prompt) in enumerate(zip(plan, prompts, strict=True)):
+    for done, ((length, depth, index), prompt) in enumerate(zip(plan, prompts, strict=True)):
         ids = torch.tensor([prompt.ids])
         with watch(loaded.model, ["argmax"], passes="apart") as seen:
             inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -105,7 +105,7 @@ def find_retrieval(
         said = str(loaded.tokenizer.decode(produced, skip_special_tokens=True))
         scores = retrieval_scores(np.array(prompt.ids[prompt.start : prompt.stop]), prompt.start, produced.numpy(), top)
         found.trials.append(
-            Trial(index, length, len(prompt.ids), prompt.depth, prompt.start, prompt.stop, said.strip(),
+            Trial(index, length, len(prompt.ids), depth, prompt.depth, prompt.start, prompt.stop, said.strip(),
                   word_recall(needles[index].wanted, said), scores)
         )  # fmt: skip
         tell("read", done + 1, len(plan))

@@ -25,19 +25,18 @@ def induction_figure(
     subtitle: str,
     *,
     losses: dict[str, np.ndarray] | None = None,
-    drops: list[tuple[str, float, float]] | None = None,
+    drops: list[tuple[str, float, float, bool]] | None = None,
     marked: list[tuple[int, int]] | None = None,
     facecolor: str = "white",
 ) -> Figure:
     """Draw the induction score of every head as a grid, layers down and heads across; the loss of each token of the
-    sequences (nats, the mean over draws), read whole and with heads silent; and the loss drop of each such model, the
-    last one to compare with.
+    sequences (nats, the mean over draws), read whole and with heads silent; and the loss drop of each such model.
 
     Args:
         heads, scores: (part, layer, head) of each head, and its score.
         title, subtitle: above the picture.
         losses: name of a curve → `[2 · length]`, the first one of the model as it is.
-        drops: name, loss drop and half its interval of each model.
+        drops: name, loss drop, half its interval, and whether it is one to compare with, of each model.
         marked: heads to ring, as (layer, head).
         facecolor: the page's colour.
 
@@ -50,7 +49,7 @@ def induction_figure(
     words = wording([], title)
     with rc_context({"font.family": list(words.fonts.families), "svg.fonttype": "path"}):
         figure = new_figure(style, 8, 8)
-        names = max([text_width(figure, name, 8) for name, _, _ in drops or []] or [0.0])
+        names = max([text_width(figure, name, 8) for name, *_ in drops or []] or [0.0])
         left = _MARGIN + 0.35 + max(cell * columns, 2.5) + 0.9
         tall = max(cell * len(rows), (4.3 if drops else 2.4) if losses else 0.0)
         width = left + (4.8 if losses else -0.4) + _MARGIN
@@ -116,17 +115,17 @@ def _curves(axes: Axes, losses: dict[str, np.ndarray], style: Style) -> None:
     legend.set_zorder(5)
 
 
-def _bars(axes: Axes, drops: list[tuple[str, float, float]], style: Style) -> None:
+def _bars(axes: Axes, drops: list[tuple[str, float, float, bool]], style: Style) -> None:
     dress(axes, style, "loss drop from first to second copy, nats")
     axes.grid(False, axis="y")
     at = np.arange(len(drops))
-    colours = [style.ink, *([style.accent] * (len(drops) - 2)), style.muted][: len(drops)]
-    axes.barh(at, [drop for _, drop, _ in drops], min(0.62, 0.12 * len(drops)), color=colours)
-    known = [(place, drop, half) for place, (_, drop, half) in enumerate(drops) if np.isfinite(half)]
+    colours = [style.ink, *(style.muted if control else style.accent for *_, control in drops[1:])]
+    axes.barh(at, [drop for _, drop, *_ in drops], min(0.62, 0.12 * len(drops)), color=colours)
+    known = [(place, drop, half) for place, (_, drop, half, _) in enumerate(drops) if np.isfinite(half)]
     if known:
         places, middle, half = (np.array(column) for column in zip(*known, strict=True))
-        axes.errorbar(middle, places, xerr=half, fmt="none", ecolor=style.faint, elinewidth=1.0, capsize=2)
-    axes.set_yticks(at, [name for name, _, _ in drops])
+        axes.errorbar(middle, places, xerr=half, fmt="none", ecolor=style.muted, elinewidth=1.0, capsize=2)
+    axes.set_yticks(at, [name for name, *_ in drops])
     axes.tick_params(axis="y", labelsize=8, labelcolor=style.ink, length=0)
     axes.set_ylim(len(drops) - 0.5, -0.5)
-    axes.set_xlim(left=min(0.0, *(drop for _, drop, _ in drops)))
+    axes.set_xlim(left=min(0.0, *(drop for _, drop, *_ in drops)))

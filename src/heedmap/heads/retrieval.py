@@ -22,7 +22,8 @@ class Trial:
         needle: number of the needle.
         length: tokens that were asked for, prompt and answer together.
         tokens: tokens of the prompt.
-        depth: where the needle stands, from 0 (the beginning) to 1 (the end).
+        asked: the depth that was asked for, from 0 (the beginning) to 1 (the end).
+        depth: where the needle came to stand, behind a sentence.
         start, stop: text positions of the needle's tokens.
         answer: what the model said.
         recall: share of the wanted answer's words in it.
@@ -32,6 +33,7 @@ class Trial:
     needle: int
     length: int
     tokens: int
+    asked: float
     depth: float
     start: int
     stop: int

@@ -84,30 +84,23 @@ def distances(
         raise InputError(WHERE, expected="one row or more", got=f"{rows}")
     every = np.arange(first.query_len) + first.query_offset
     asked = every if rows is None or rows >= len(every) else every[np.linspace(0, len(every) - 1, rows).astype(int)]
-    found, counted, done = np.zeros((len(heads), len(heads))), 0, 0
+    asked = asked[_seeing(run, layers, asked)]
+    if not len(asked):
+        raise InputError(WHERE, expected="rows in which every head sees something", got="none")
+    found = np.zeros((len(heads), len(heads)))
     step = max(1, _WEIGHTS // (len(heads) * min(first.key_len, 1024)))
     for start in range(0, len(asked), step):
-        block = asked[start : start + step]
-        block = block[_seeing(run, layers, block)]
-        counted += len(block)
-        if len(block):
-            found += _divergences(run, layers, block, len(heads))
-        done = min(start + step, len(asked))
+        found += _divergences(run, layers, asked[start : start + step], len(heads))
         if progress is not None:
-            progress(done, len(asked))
-    if not counted:
-        raise InputError(WHERE, expected="rows in which every head sees something", got="none")
-    matrix = np.maximum(found, 0.0) / counted
-    return Distances(first.part, heads, (matrix + matrix.T) / 2, counted, len(every))
+            progress(min(start + step, len(asked)), len(asked))
+    matrix = np.maximum(found, 0.0) / len(asked)
+    return Distances(first.part, heads, (matrix + matrix.T) / 2, len(asked), len(every))
 
 
 def _seeing(run: Run, layers: list[LayerInfo], rows: np.ndarray) -> np.ndarray:
-    """Which of these rows count in every layer: no padding, and something to see."""
+    """Which of these rows count in every layer: no padding, and something to see (or a sink to rest on)."""
     good = np.ones(len(rows), dtype=bool)
     for info in layers:
-        keys = seen_by(info, rows)
-        if not len(keys):
-            return np.zeros(len(rows), dtype=bool)
         table = run.table(
             "query", part=info.part, layer=info.layer, head=info.heads[0], columns=["position", "row_sum"]
         )
