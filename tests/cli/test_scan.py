@@ -1,0 +1,130 @@
+"""``heedmap scan``, ``query`` and ``compare`` on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from tests.made_sets import json_lines, model_folder, texts
+
+from heedmap.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp("scan")
+    return [str(json_lines(folder / "texts.jsonl", [*texts(8), "", 3], "body")), "--column", "body", "--model",
+            str(model_folder(folder / "model"))]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(given, tmp_path_factory) -> str:
+    out = str(tmp_path_factory.mktemp("sets") / "set")
+    assert main(["scan", *given, "--out", out, "--shard-texts", "4"]) == 0
+    return out
+
+
+def test_the_summary_says_what_heads_do_and_what_was_left_out(given, made, capsys) -> None:
+    assert main(["scan", *given, "--out", made, "--shard-texts", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert "8 texts, " in printed
+    assert "type of head" in printed
+    assert "left out: 2 texts" in printed
+    assert "1 × no text in 'body' but int" in printed
+    assert "self-check: weights agree" in printed
+    assert "\033" not in printed
+
+
+def test_json_is_one_document(given, made, capsys) -> None:
+    assert main(["scan", *given, "--out", made, "--shard-texts", "4", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["texts"] == 8
+    assert document["reasons"] == {"empty": 1, "no text in 'body' but int": 1}
+    assert document["self_check"]["passed"] is True
+
+
+def test_other_arguments_are_one_line_and_exit_code_2(given, made, capsys) -> None:
+    assert main(["scan", *given, "--out", made]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "got shard_texts=1024; give the same arguments" in err
+    assert err.count("\n") == 1
+
+
+def test_an_interruption_says_what_is_kept(given, tmp_path: Path, capsys, monkeypatch) -> None:
+    from heedmap.textsets import scan as module
+
+    write = module.write_shard
+    written: list[int] = []
+
+    def interrupted(folder, shard, contents):
+        if written:
+            raise KeyboardInterrupt
+        written.append(shard.number)
+        return write(folder, shard, contents)
+
+    monkeypatch.setattr(module, "write_shard", interrupted)
+    assert main(["scan", *given, "--out", str(tmp_path / "set"), "--shard-texts", "4"]) == 130
+    err = capsys.readouterr().err
+    assert f"kept in {tmp_path / 'set'}: 4 texts in 1 finished shards; the same command goes on from there" in err
+
+
+def test_a_question_is_answered_as_a_table_csv_or_json(made, capsys) -> None:
+    question = "SELECT layer, head, mean, 'a,b' AS said FROM means WHERE statistic = 'entropy' ORDER BY ALL"
+    assert main(["query", made, question]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["layer", "head", "mean", "said"]
+    assert len([line for line in table if "a,b" in line]) == 8
+    assert main(["query", made, question, "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 8
+    assert rows[0]["said"] == "a,b"
+    assert main(["query", made, question, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["columns"] == ["layer", "head", "mean", "said"]
+    assert document["rows"][0][2] == pytest.approx(float(rows[0]["mean"]))
+
+
+def test_without_a_question_the_views_are_listed(made, capsys) -> None:
+    assert main(["query", made, "--json"]) == 0
+    views = {row[0]: row[2] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert "statistic" in views["means"]
+    assert set(views) >= {"texts", "heads", "deciles", "about"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["query", "{set}", "SELECT nothing"], "[query] expected SQL that DuckDB takes"),
+        (["query", "nowhere"], "[open_set] expected the folder of a set"),
+        (["compare", "{set}", "nowhere"], "[open_set] expected the folder of a set"),
+        (["compare", "{set}", "{set}", "--statistics", "speed"], "[compare] expected a value of both sets"),
+    ],
+)
+def test_mistakes_are_one_line(made, capsys, arguments: list[str], line: str) -> None:
+    assert main([argument.format(set=made) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(line)
+    assert err.count("\n") == 1
+
+
+def test_changes_are_listed_and_written(made, given, tmp_path: Path, capsys) -> None:
+    other = str(tmp_path / "other")
+    model = str(model_folder(tmp_path / "model", seed=4))
+    assert main(["scan", *given[:-1], model, "--out", other]) == 0
+    capsys.readouterr()
+    assert (
+        main(["compare", made, other, "--top", "3", "--statistics", "entropy", "--out", str(tmp_path / "found")]) == 0
+    )
+    printed = capsys.readouterr().out
+    assert "What changed from set to other" in printed
+    assert "by chance alone" in printed
+    assert (tmp_path / "found" / "changes.csv").read_text().count(",entropy,") == 8
+    assert main(["compare", made, other, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["texts"] == 8
+    assert {row["statistic"] for row in document["rows"]} >= {"entropy", "previous"}
