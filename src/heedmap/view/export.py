@@ -28,6 +28,10 @@ ROOM = 120
 """Bytes that one block costs in the page besides its data: its element and its entry in the index."""
 
 
+SPARE = 20
+"""One part in so many of the room that is left stays empty, since packed neighbours can only be measured afterwards."""
+
+
 @dataclass(frozen=True)
 class Exported:
     """What one run's share of the file holds.
@@ -127,13 +131,19 @@ class _Pack:
 
     def fill(self, limit: int) -> None:
         """Add what fits into `limit` bytes."""
-        tables, maps, inputs = self._ranges.tables, self._ranges.maps, self._ranges.inputs
-        every = [span for head in self._order for span in tables.get(head, [])]
+        every = [span for head in self._order for span in self._ranges.tables.get(head, [])]
         if self._try(limit - (limit - self.used) // 2, every):
             self._tables.update(self._order)
         else:
             self._profiles = self._try(limit, [Span(PROFILES, 0, self._files.size(PROFILES))])
-        for head in self._order:
+        self._add(limit)
+        self.used = sum(len(text) + ROOM for _, text in self.blocks()[1])  # neighbours pack better together
+        self._add(limit - (limit - self.used) // SPARE)
+
+    def _add(self, limit: int) -> None:
+        """Query and key head by head, each with its tables; then tables alone, then maps alone; while they fit."""
+        tables, maps, inputs = self._ranges.tables, self._ranges.maps, self._ranges.inputs
+        for head in (head for head in self._order if head not in self._exact):
             spans = [*inputs.get(head, []), *([] if head in self._tables else tables.get(head, []))]
             if not self._computes_whole(head):
                 spans += maps.get(head, [])
@@ -199,13 +209,22 @@ class _Pack:
         """What was left out, in sentences; None where nothing was."""
         heads, exact, tables = len(self._order), len(self._exact), len(self._tables)
         lacks_exact, lacks_tables = bool(self._ranges.inputs) and exact < heads, tables < heads
-        if not (lacks_exact or lacks_tables):
+        mapped = sum(
+            head in self._exact or self._spans.issuperset(self._ranges.maps.get(head, [])) for head in self._order
+        )
+        lacks_maps = mapped < heads and not lacks_exact
+        if not (lacks_exact or lacks_tables or lacks_maps):
             return None
-        held, some = [], (lacks_exact and exact > 0) or (lacks_tables and tables > 0)
+        held, some = (
+            [],
+            any(n > 0 for n, lacks in ((exact, lacks_exact), (tables, lacks_tables), (mapped, lacks_maps)) if lacks),
+        )
         if lacks_exact:
             held.append(f"exact weights of {exact} of {heads} heads" if exact else "no exact weights")
         if lacks_tables:
             held.append(f"the tables of {tables} of {heads} heads" if tables else "no tables")
+        if lacks_maps:
+            held.append(f"the full maps of {mapped} of {heads} heads" if mapped else "no full maps")
         named = f"Exact {'is' if exact == 1 else 'are'} {_named(self._exact)}. " if lacks_exact and exact else ""
         rest = "tables" if not lacks_tables else "pooled profiles" if self._profiles else "means"
         return (
