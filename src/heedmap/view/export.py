@@ -213,18 +213,16 @@ class _Pack:
             head in self._exact or self._spans.issuperset(self._ranges.maps.get(head, [])) for head in self._order
         )
         lacks_maps = mapped < heads and not lacks_exact
-        if not (lacks_exact or lacks_tables or lacks_maps):
+        parts = [
+            (lacks_exact, exact, "exact weights"),
+            (lacks_tables, tables, "the tables"),
+            (lacks_maps, mapped, "the full maps"),
+        ]
+        short = [(count, what) for lacks, count, what in parts if lacks]
+        if not short:
             return None
-        held, some = (
-            [],
-            any(n > 0 for n, lacks in ((exact, lacks_exact), (tables, lacks_tables), (mapped, lacks_maps)) if lacks),
-        )
-        if lacks_exact:
-            held.append(f"exact weights of {exact} of {heads} heads" if exact else "no exact weights")
-        if lacks_tables:
-            held.append(f"the tables of {tables} of {heads} heads" if tables else "no tables")
-        if lacks_maps:
-            held.append(f"the full maps of {mapped} of {heads} heads" if mapped else "no full maps")
+        held = [f"{what} of {n} of {heads} heads" if n else f"no {what.removeprefix('the ')}" for n, what in short]
+        some = any(count for count, _ in short)
         named = f"Exact {'is' if exact == 1 else 'are'} {_named(self._exact)}. " if lacks_exact and exact else ""
         rest = "tables" if not lacks_tables else "pooled profiles" if self._profiles else "means"
         return (
