@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import green
@@ -14,6 +17,8 @@ from heedmap.errors import HeedmapError
 from heedmap.experiments import turns
 from heedmap.experiments.bench import refuse_if_busy as refuse
 from heedmap.machine import describe_machine
+
+RECORDS = Path(__file__).resolve().parent / "record"
 
 
 def ready() -> None:
@@ -38,9 +43,27 @@ def in_turn(cases: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
     return {name: asdict(timing) for name, timing in turns.in_turn(cases, rounds).items()}
 
 
+def child(code: str, *arguments: object) -> dict[str, Any]:
+    """What Python code prints as its last line, a JSON document, in a process of its own: an honest peak of memory."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def finish(document: dict[str, Any]) -> None:
-    """Print the document and the machine it was made on as one line."""
+    """Print the document and the machine it was made on as one line; with --record also keep it for the tables."""
     import torch
 
     machine = describe_machine() | {"capability": torch.backends.cpu.get_cpu_capability()}
-    print(json.dumps(document | {"machine": machine}, sort_keys=True))
+    line = json.dumps(document | {"machine": machine}, sort_keys=True)
+    if "--record" in sys.argv and "--busy" not in sys.argv:
+        (RECORDS / f"{document['benchmark']}.json").write_text(line + "\n")
+    print(line)
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """The options that every benchmark has."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--busy", action="store_true", help="run although other work shares the cores; to try it out")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/benchmarks.md")
+    return parser

@@ -9,9 +9,6 @@ attention (sdpa), and `look` on the same tokens, from text to finished run.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -53,18 +50,15 @@ print(json.dumps({"seconds": seconds, "peak_bytes": peak, "after_loading_bytes":
 
 
 def run(code: str, given: argparse.Namespace, out: str) -> dict:
-    command = [sys.executable, "-c", SHARED + code + REPORT, given.model, given.file, str(given.tokens), out]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return harness.child(SHARED + code + REPORT, given.model, given.file, given.tokens, out)
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = harness.options(__doc__)
     options.add_argument("--file", required=True, help="a text of at least as many tokens")
     options.add_argument("--model", default="smollm2")
     options.add_argument("--tokens", type=int, default=8192)
     options.add_argument("--rounds", type=int, default=2)
-    options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
     given = options.parse_args()
     harness.ready()
     plain, looked, size = [], [], 0

@@ -5,9 +5,6 @@ python benchmarks/sweep.py [--length N] [--rounds R]
 
 from __future__ import annotations
 
-import argparse
-import subprocess
-import sys
 
 import harness
 import torch
@@ -17,7 +14,7 @@ from heedmap import AttentionInputs, attend, masks, measure
 from heedmap.measure import kernels_for
 
 MEMORY = """
-import sys, torch
+import json, sys, torch
 from heedmap.machine import peak_memory
 from heedmap import measure
 n = int(sys.argv[1])
@@ -25,21 +22,19 @@ query, key = torch.randn(1, 1, n, 64), torch.randn(1, 1, n, 64)
 measure(query[:, :, :256], key[:, :, :256])
 before = peak_memory()
 measure(query, key)
-print(peak_memory() - before)
+print(json.dumps({"bytes": peak_memory() - before}))
 """
 
 
 def extra_memory(length: int) -> int:
     """Bytes that a sweep of one head takes beyond its inputs, in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", MEMORY, str(length)], check=True, capture_output=True, text=True)
-    return int(done.stdout)
+    return harness.child(MEMORY, length)["bytes"]
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = harness.options(__doc__)
     options.add_argument("--length", type=int, default=8192)
     options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
     given = options.parse_args()
     harness.ready()
 

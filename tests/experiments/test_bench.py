@@ -104,7 +104,7 @@ def test_a_method_that_cannot_be_compiled_is_named(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "wrong",
     [{"lengths": (1,)}, {"lengths": (2**22,)}, {"masks": ("round",)}, {"masks": ()}, {"dtypes": ("fp8",)},
-     {"methods": ("other",)}, {"heads": 0}, {"seconds": math.nan}, {"rounds": 0}],
+     {"methods": ("other",)}, {"heads": 0}, {"device": "tpu"}, {"seconds": math.nan}, {"rounds": 0}],
 )  # fmt: skip
 def test_odd_cases_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError, match=r"\[bench\] expected"):

@@ -58,6 +58,18 @@ def random_inputs(
     return AttentionInputs(query, key, value, **(about | formula))  # type: ignore[arg-type]
 
 
+def moved(inputs: AttentionInputs, device: str) -> AttentionInputs:
+    """The same call with its tensors on another device."""
+    if device == "cpu":
+        return inputs
+    query, key, value = (None if t is None else t.to(device) for t in (inputs.query, inputs.key, inputs.value))
+    assert query is not None
+    assert key is not None
+    names = ("scale", "mask", "softcap", "sinks", "query_offset", "key_offset", "valid_queries", "cross", "token_ids",
+             "spans", "classes")  # fmt: skip
+    return AttentionInputs(query, key, value, **{name: getattr(inputs, name) for name in names})
+
+
 def _valid(*spans: tuple[int, int], length: int) -> Tensor:
     valid = torch.zeros(len(spans), length, dtype=torch.bool)
     for row, (start, stop) in zip(valid, spans, strict=True):

@@ -33,6 +33,7 @@ COLUMNS = 4
 @click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Turns that each takes.")
 @click.option("--seconds", type=float, default=20.0, show_default=True,
               help="Leave a method out where one run would take longer.")  # fmt: skip
+@click.option("--device", metavar="cpu|cuda", default="cpu", show_default=True, help="Where the tensors lie.")
 @click.option("--busy", is_flag=True, help="Run although other work shares the cores; the figures are then poor.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
@@ -44,6 +45,7 @@ def command(
     methods: tuple[str, ...],
     rounds: int,
     seconds: float,
+    device: str,
     busy: bool,
     as_json: bool,
 ) -> None:
@@ -67,6 +69,7 @@ def command(
         heads=heads,
         rounds=rounds,
         seconds=seconds,
+        device=device,
     )
     refuse_if_busy(busy)
     rows: list[Row] = []

@@ -42,6 +42,7 @@ class Cases:
     rounds: int = 5
     seconds: float = 20.0
     """A method is left out at lengths where one run is expected to take longer."""
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for name, values, least, most in (
@@ -59,6 +60,9 @@ class Cases:
             if unknown or not values:
                 got = repr(unknown[0]) if unknown else "none"
                 raise InputError(WHERE, expected=f"{name} among {'; '.join(known)}", got=got)
+        if self.device not in ("cpu", "cuda") or (self.device == "cuda" and not torch.cuda.is_available()):
+            got = f"{self.device!r}" if self.device != "cuda" else "cuda, which torch does not find here"
+            raise InputError(WHERE, expected="device cpu, or cuda where there is one", got=got)
         if not 0 < self.seconds < float("inf"):
             raise InputError(WHERE, expected="a limit of seconds above 0", got=f"{self.seconds}")
 
@@ -123,14 +127,14 @@ def document(cases: Cases, rows: list[Row]) -> dict[str, Any]:
         "cases": asdict(cases),
         "window": WINDOW,
         "rows": [asdict(row) for row in rows],
-        "machine": describe_machine(),
+        "machine": describe_machine() | ({"gpu": torch.cuda.get_device_name()} if cases.device == "cuda" else {}),
     }
 
 
 def disagreements(cases: Cases) -> Iterator[str]:
     """What is wrong with which method, by the error budget of its dtype; methods that cannot run are passed over."""
     for dim, mask, dtype in itertools.product(cases.head_dims, cases.masks, cases.dtypes):
-        call = _call(AGREE_AT, 2, dim, mask, DTYPES[dtype])
+        call = _call(cases.device, AGREE_AT, 2, dim, mask, DTYPES[dtype])
         oracle = _textbook(call, torch.float64)
         plain = _textbook(call, DTYPES[dtype])
         for method in cases.chosen:
@@ -156,12 +160,12 @@ def _textbook(call: Call, dtype: torch.dtype) -> Results:
 
 
 def _error(found: torch.Tensor, oracle: torch.Tensor) -> float:
-    return float((found.double() - oracle.double()).abs().max())
+    return float((found.cpu().double() - oracle.cpu().double()).abs().max())
 
 
 def _group(cases: Cases, n: int, dim: int, mask: str, dtype: str, before: dict[str, Row]) -> Iterator[Row]:
     """Every method on one call."""
-    call = _call(n, cases.heads, dim, mask, DTYPES[dtype])
+    call = _call(cases.device, n, cases.heads, dim, mask, DTYPES[dtype])
     runs: dict[str, Callable[[], object]] = {}
     left_out: dict[str, Row] = {}
     for method in cases.chosen:
@@ -170,7 +174,7 @@ def _group(cases: Cases, n: int, dim: int, mask: str, dtype: str, before: dict[s
         last = before.get(method.name)
         if last is not None and last.status == "unsupported":
             left_out[method.name] = row(status="unsupported", why=last.why)
-        elif needs > SHARE * available_memory():
+        elif needs > SHARE * _room(cases.device):
             left_out[method.name] = row(status="would not fit")
         elif last is not None and _expected(last, n) > cases.seconds:
             left_out[method.name] = row(status="too long")
@@ -179,7 +183,7 @@ def _group(cases: Cases, n: int, dim: int, mask: str, dtype: str, before: dict[s
             if isinstance(prepared, str):
                 left_out[method.name] = row(status="unsupported", why=prepared)
             else:
-                runs[method.name] = prepared
+                runs[method.name] = _finished(prepared) if cases.device == "cuda" else prepared
     timings = in_turn(runs, cases.rounds, 4 * cases.seconds) if runs else {}
     base = timings.get("sdpa")
     for method in cases.chosen:
@@ -192,14 +196,29 @@ def _group(cases: Cases, n: int, dim: int, mask: str, dtype: str, before: dict[s
         yield Row(method.name, method.gives, n, dim, mask, dtype, "measured", timing, ratio, needs)
 
 
+def _room(device: str) -> int:
+    """Bytes that can be had now where the tensors are."""
+    return torch.cuda.mem_get_info()[0] if device == "cuda" else available_memory()
+
+
+def _finished(run: Callable[[], object]) -> Callable[[], object]:
+    """A run that ends when the device has done its work, not when it has been given it."""
+
+    def wait() -> None:
+        run()
+        torch.cuda.synchronize()
+
+    return wait
+
+
 def _expected(last: Row, n: int) -> float:
     """Seconds at n from those at the length before; what was too long stays so."""
     return float("inf") if last.timing is None else last.timing.median * (n / last.n) ** 2
 
 
-def _call(n: int, heads: int, dim: int, mask: str, dtype: torch.dtype) -> Call:
+def _call(device: str, n: int, heads: int, dim: int, mask: str, dtype: torch.dtype) -> Call:
     generator = torch.Generator().manual_seed(n)
-    query, key, value = (torch.randn(1, heads, n, dim, generator=generator).to(dtype) for _ in range(3))
+    query, key, value = (torch.randn(1, heads, n, dim, generator=generator).to(device, dtype) for _ in range(3))
     return Call(query, key, value, mask)
 
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from heedmap.attention import masks
+from heedmap.attention import AttentionInputs, masks
 from heedmap.attention.masks import Mask
 from heedmap.errors import UnsupportedError
-from heedmap.measure import KERNELS, attend, measure
+from heedmap.measure import KERNELS, attend, kernels_for, measure
 
 Results = Mapping[str, Tensor]
 """What a method found: `output` `[heads, n, head_dim]`, `received` `[heads, n]`, `entropy` `[heads, n]`, …"""
@@ -48,13 +48,14 @@ class Call:
         """True = may attend, `[n, n]`; None where every query may see every key."""
         if self.mask == "full":
             return None
-        behind = torch.arange(self.n)[:, None] - torch.arange(self.n)
+        at = torch.arange(self.n, device=self.query.device)
+        behind = at[:, None] - at
         allowed = behind >= 0
         return allowed & (behind < WINDOW) if self.mask == "window" else allowed
 
     def classes(self) -> Tensor:
         """A made-up class of each key, as indicator columns `[n, CLASSES]`."""
-        return functional.one_hot(torch.arange(self.n) % 7 % CLASSES, CLASSES).to(self.query.dtype)
+        return functional.one_hot(torch.arange(self.n) % 7 % CLASSES, CLASSES).to(self.query)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def eager(call: Call) -> Callable[[], Results]:
 
 def eager_statistics(call: Call) -> Callable[[], Results]:
     """`eager`, and heedmap's default statistics from the kept weights in plain torch."""
-    attention, n = eager(call), call.n
+    attention, n, device = eager(call), call.n, call.query.device
     cells = min(n, CELLS)
     rows_of_cell = torch.arange(n) * cells // n
     edges = torch.searchsorted(rows_of_cell, torch.arange(cells + 1))
@@ -105,8 +106,9 @@ def eager_statistics(call: Call) -> Callable[[], Results]:
         squares = weights * weights
         concentration = squares.sum(-1)
         cubes = (squares * weights).sum(-1)
-        distances = torch.arange(n)[:, None] - torch.arange(n)
-        profile = torch.zeros(weights.shape[0], 2 * n - 1)
+        at = torch.arange(n, device=device)
+        distances = at[:, None] - at
+        profile = torch.zeros(weights.shape[0], 2 * n - 1, device=device)
         profile.index_add_(1, (distances + n - 1).flatten(), weights.flatten(1))
         tall = torch.stack([weights[:, edges[i] : edges[i + 1]].sum(1) for i in range(cells)], 1)
         tallest = torch.stack([weights[:, edges[i] : edges[i + 1]].amax(1) for i in range(cells)], 1)
@@ -145,8 +147,9 @@ def sdpa_tricks(call: Call) -> Callable[[], Results]:
     The mass of a key is exp of the logsumexp of the transposed call whose bias is minus the first one's logsumexp;
     the mass on classes is attention's output for indicator columns as values.
     """
-    if call.mask == "window":
-        raise UnsupportedError("bench", expected="a full or causal mask", got="window")
+    if call.mask == "window" or call.query.device.type != "cpu":
+        got = f"{call.mask} on {call.query.device.type}"
+        raise UnsupportedError("bench", expected="a full or causal mask on the CPU", got=got)
     flash: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
     query, key, value, causal = call.query, call.key, call.value, call.mask == "causal"
     n, dim = call.n, query.shape[-1]
@@ -177,7 +180,7 @@ def flex(call: Call) -> Callable[[], Results]:
     }
     block = None
     if call.mask != "full":
-        block = create_block_mask(tests[call.mask], None, None, call.n, call.n, device="cpu")
+        block = create_block_mask(tests[call.mask], None, None, call.n, call.n, device=query.device.type)
     torch.compiler.reset()  # it gives up on a function that it compiled for too many shapes
     compiled = torch.compile(flex_attention, dynamic=False)
     return lambda: {"output": compiled(query, key, value, block_mask=block)[0]}
@@ -185,6 +188,7 @@ def flex(call: Call) -> Callable[[], Results]:
 
 def heedmap_attend(call: Call, *, kernel: str) -> Callable[[], Results]:
     """`attend`: output and all default statistics."""
+    _check(call, kernel)
 
     def run() -> Results:
         found = attend(call.query, call.key, call.value, mask=call.lazy_mask, kernel=kernel)
@@ -195,7 +199,15 @@ def heedmap_attend(call: Call, *, kernel: str) -> Callable[[], Results]:
 
 def heedmap_measure(call: Call, *, kernel: str) -> Callable[[], Results]:
     """`measure`: all default statistics and no output."""
+    _check(call, kernel)
     return lambda: _statistics(measure(call.query, call.key, mask=call.lazy_mask, kernel=kernel))
+
+
+def _check(call: Call, kernel: str) -> None:
+    if kernel not in kernels_for(AttentionInputs(call.query, call.key)):
+        raise UnsupportedError(
+            "bench", expected=f"a call that kernel {kernel} takes", got=f"one on {call.query.device}"
+        )
 
 
 def _statistics(measurements: Any) -> dict[str, Tensor]:

@@ -10,15 +10,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels import native, strips
-from heedmap.kernels.plan import BEST_ELEMENTS, MOST_ROWS, UNIT_ROWS
+from heedmap.kernels.plan import MOST_ROWS, UNIT_ROWS, strip_size
 from heedmap.measure import MAP_SIZE, STRIP_BYTES
 from heedmap.statistics.base import Grid
 from heedmap.statistics.catalogue import choose
 
 ROW_PASSES = 5
 """Operations of a softmax for each score: largest, difference, exponential, sum, quotient."""
-TABLES = 4
-"""Strip tables that a sweep holds at its peak: scores, weights, scratch, and one for a term at work."""
 
 
 @dataclass(frozen=True)
@@ -92,19 +90,25 @@ def sweep_bytes(shape: Shape, statistics: str | Sequence[str] = "default", kerne
 
 
 def native_bytes(shape: Shape) -> int:
-    """Keys and values packed for the compiled pass, and while they are packed a copy of each, then sums of 32 rows."""
-    packed = 4 * shape.n * shape.of_keys * (shape.head_dim + shape.of_values)
+    """What the compiled pass works with.
+
+    Where it multiplies too: keys and values packed, and while they are packed a copy of each, then sums of 32 rows.
+    Elsewhere the scores of one strip, and the sums.
+    """
     sums = 2 * shape.n * -(-min(shape.n, MOST_ROWS) // UNIT_ROWS)
+    if not native.multiplies():
+        return strip_bytes(shape, tables=1) + 8 * sums
+    packed = 4 * shape.n * shape.of_keys * (shape.head_dim + shape.of_values)
     together = min(shape.heads, max(1, STRIP_BYTES // (8 * sums)))
     return packed + max(packed, 8 * together * sums)
 
 
-def strip_bytes(shape: Shape) -> int:
-    """The tables of one strip, of at most 256 rows of as many heads as fit: bounded, whatever n is."""
-    elements = max(1, min(STRIP_BYTES // (TABLES * 4), BEST_ELEMENTS))
-    rows = max(1, min(MOST_ROWS, elements // shape.n, shape.n))
+def strip_bytes(shape: Shape, tables: int = strips.TABLES) -> int:
+    """The tables of one strip, of at most 256 rows of as many heads as fit; of 64 where n is large."""
+    rows, elements = strip_size(shape.n, STRIP_BYTES // (tables * 4))
+    rows = min(rows, shape.n)
     heads = max(1, min(shape.heads, elements // (rows * shape.n)))
-    return TABLES * 4 * heads * rows * (shape.n + rows)
+    return tables * 4 * heads * rows * (shape.n + rows)
 
 
 def state_bytes(shape: Shape, statistics: str | Sequence[str] = "default") -> int:

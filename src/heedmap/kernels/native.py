@@ -58,6 +58,8 @@ FUSED: tuple[type[Statistic], ...] = (
 """Statistics that the pass computes itself."""
 COUNTS = (PairCount, MapArea)
 """Statistics that look at where pairs are hidden, and at no score or weight."""
+TABLES = 4
+"""Tables held where a statistic needs them: scores, weights, scratch, and what its term may add; else scores alone."""
 LINE = 16  # floats of a cache line
 _NOTHING = torch.empty(0)
 
@@ -74,6 +76,12 @@ def extension() -> ModuleType | None:
 
 
 @cache
+def multiplies() -> bool:
+    """Whether the compiled pass computes scores itself here, so that no table of them is held."""
+    module = extension()
+    return module is not None and module.instruction_sets()[0] == "avx512"
+
+
 def openmp_parallel() -> int:
     """Address of `GOMP_parallel` in the OpenMP runtime that torch has loaded, or 0 where there is none.
 
@@ -118,7 +126,8 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
     with torch.autocast("cpu", enabled=False):
         item = BatchItem(inputs)
         room = _Room(task, states, item, with_tables, instruction_set)
-        for block in blocks(task, tables=4, held=with_tables or not room.products):
+        tables = TABLES if with_tables else 1
+        for block in blocks(task, tables, held=with_tables or not room.products):
             item.enter(block.batch)
             valid = None if inputs.valid_queries is None else inputs.valid_queries[block.batch]
             valid = None if valid is None else valid[block.row_start : block.row_stop]

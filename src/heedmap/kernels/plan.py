@@ -11,8 +11,8 @@ from heedmap.attention.inputs import AttentionInputs
 from heedmap.attention.masks.base import Bounds
 from heedmap.statistics.base import Grid, Statistic
 
-BEST_ELEMENTS = 2**20
-"""Scores in a strip beyond which it outgrows the cache and every pass over it slows down."""
+BEST_ELEMENTS = 2**19
+"""Scores of a strip of short rows: with many more it outgrows the cache, and every pass over it slows down."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,18 @@ class Block:
     cell_rows: int
 
 
+LEAST_ROWS = 64
+"""Rows that a strip holds however long they are, where there is room: with fewer, reading the keys takes longer than
+multiplying by them."""
 MOST_ROWS = 256
 UNIT_ROWS = 32
 """Rows whose sums are added up on their own; strips are cut between units, so that sums round alike in all of them."""
+
+
+def strip_size(key_len: int, room: int) -> tuple[int, int]:
+    """Rows and scores of a strip that may hold `room` scores, where they are held."""
+    elements = max(1, min(room, BEST_ELEMENTS + LEAST_ROWS * key_len))
+    return max(1, min(MOST_ROWS, elements // key_len)), elements
 
 
 def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
@@ -65,8 +74,7 @@ def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
     """
     inputs = task.inputs
     itemsize = inputs.compute_dtype.itemsize
-    elements = max(1, min(task.strip_bytes // (tables * itemsize), BEST_ELEMENTS))
-    rows = max(1, min(MOST_ROWS, elements // inputs.key_len))
+    rows, elements = strip_size(inputs.key_len, task.strip_bytes // (tables * itemsize))
     units = 1
     if not held:
         units = task.strip_bytes // (4 * itemsize * inputs.key_len)

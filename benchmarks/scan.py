@@ -1,0 +1,188 @@
+"""A scan against the plain forward passes of the same batches, two workers against one, memory, bytes, merging.
+
+    python benchmarks/scan.py [--data ../shared/data] [--model minilm] [--most 10000]
+
+Texts are the novel cut into 200 pieces and the sentences of the English treebank. Throughput: one process, one shard, the
+same batches: plain forward passes of the model's body under torch's own attention (sdpa), tokenised beforehand, against
+everything that a scan does of a shard, from text to the bytes of its files. Workers: whole scans with one thread each,
+counted from the first finished shard to the last. Memory: the peak of processes that scan 100, 1,000 … texts. Means: those
+of a set against the means over single looks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+
+SHARED = """
+import json, sys, time
+from pathlib import Path
+from heedmap.machine import peak_memory
+from heedmap.textsets.scan import scan
+source, model, out, workers = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+marks = []
+def tell(stage, shards, texts):
+    if stage == "measure":
+        marks.append((time.perf_counter(), texts))
+if __name__ == "__main__":
+    began = time.perf_counter()
+    found = scan(source, model, out=out, shard_texts=int(sys.argv[5]), workers=workers, threads=1, progress=tell)
+    (first, some), (last, every) = marks[0], marks[-1]
+    print(json.dumps({
+        "texts": found.meta["texts"], "tokens": found.meta["tokens"], "seconds": time.perf_counter() - began,
+        "rate": (every - some) / max(last - first, 1e-9), "merge_seconds": time.perf_counter() - last,
+        "peak_bytes": peak_memory(),
+    }))
+"""
+
+
+def novel(data: Path, pieces: int = 200) -> list[str]:
+    """The novel in pieces of equal length, cut between words."""
+    words = (data / "text" / "alice.txt").read_text(encoding="utf-8").split()
+    size = len(words) / pieces
+    return [" ".join(words[round(at * size) : round((at + 1) * size)]) for at in range(pieces)]
+
+
+def sentences(data: Path) -> list[str]:
+    """The sentences of the treebank."""
+    lines = (data / "dependencies" / "en_ewt-ud-dev.conllu").read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")]
+
+
+def throughput(texts: list[str], model: str, rounds: int) -> dict[str, float]:
+    """Texts a second of plain forward passes and of a scan, over the same batches."""
+    import torch
+
+    from heedmap.capture.views import View
+    from heedmap.textsets.batches import BUDGET, batches_of
+    from heedmap.textsets.measurer import Measurer
+    from heedmap.textsets.prepared import Prepared, prepare, stacked
+    from heedmap.textsets.records import Job, Record
+    from heedmap.textsets.settings import Settings
+
+    measurer = Measurer(Settings(model=model), threads=torch.get_num_threads())
+    job = Job(1, 0, tuple(Record("texts", place, -1, text) for place, text in enumerate(texts)))
+    from collections import Counter
+
+    ready = [prepare(place, record, measurer.loaded, None, Counter()) for place, record in enumerate(job.records)]
+    good = [text for text in ready if isinstance(text, Prepared)]
+    batches = [stacked(batch, 0) for batch in batches_of(good, BUDGET)]
+
+    def plain() -> None:
+        with torch.no_grad():
+            for batch in batches:
+                view = View(measurer.loaded.model, batch)
+                view.forward(view.length)
+
+    timed = harness.in_turn({"plain": plain, "scan": lambda: measurer.shard(job)}, rounds)
+    seconds = {name: timing["median"] for name, timing in timed.items()}
+    return {
+        "texts": len(good),
+        "tokens": sum(map(len, good)),
+        "batches": len(batches),
+        "plain_seconds": seconds["plain"],
+        "scan_seconds": seconds["scan"],
+        "share_of_plain": seconds["plain"] / seconds["scan"],
+    }
+
+
+def whole(code: str, texts: list[str], model: str, workers: int, shard_texts: int, folder: Path) -> dict:
+    """A whole scan in a process of its own."""
+    source = folder / "texts.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    program = folder / "program.py"
+    program.write_text(code)
+    launch = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    return harness.child(launch, program, source, model, folder / "set", workers, shard_texts)
+
+
+def cost(folder: Path, texts: int) -> dict[str, float]:
+    """Bytes of a text and of a shard, and what adding shards up takes."""
+    from heedmap.sets.finishing import merged
+    from heedmap.sets.shards import finished
+
+    sizes = {
+        name: sum(file.stat().st_size for file in (folder / "set" / name).rglob("*") if file.is_file())
+        for name in ("texts", "heads", "sums", "totals")
+    }
+    numbers = range(len(list((folder / "set" / "shards").iterdir())))
+    shards = [shard for number in numbers if (shard := finished(folder / "set", number)) is not None]
+    began = time.perf_counter()
+    merged(folder / "set", shards)
+    return {
+        "bytes_a_text": (sizes["texts"] + sizes["heads"]) / texts,
+        "bytes_a_shard": sizes["sums"] / len(shards),
+        "totals_bytes": sizes["totals"],
+        "merge_milliseconds_a_shard": 1000 * (time.perf_counter() - began) / len(shards),
+    }
+
+
+def means(texts: list[str], model: str, folder: Path) -> float:
+    """The largest difference between means of a set and means over single looks."""
+    import numpy as np
+
+    from heedmap.capture.look import look
+    from heedmap.capture.models import resolve
+    from heedmap.textsets.scan import scan
+
+    loaded = resolve(model)
+    source = folder / "few.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    found = scan(source, loaded.model, loaded.tokenizer, out=folder / "few")
+    tables = [look(text, loaded.model, loaded.tokenizer).table("head") for text in texts]
+    largest = 0.0
+    for row in found.table("means").to_pylist():
+        if row["statistic"] in tables[0].column_names:
+            place = found.heads.index((row["part"], row["layer"], row["head"]))
+            alone = np.mean([table.column(row["statistic"])[place].as_py() for table in tables])
+            if row["unit"] != "tokens":
+                largest = max(largest, abs(alone - row["mean"]))
+    return largest
+
+
+def main() -> None:
+    options = harness.options(__doc__)
+    options.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    options.add_argument("--model", default="minilm")
+    options.add_argument("--most", type=int, default=10_000, help="texts of the largest scan")
+    options.add_argument("--rounds", type=int, default=3)
+    given = options.parse_args()
+    harness.ready()
+    texts = {"novel": novel(given.data), "sentences": sentences(given.data)}
+    document: dict = {"benchmark": "scan", "model": given.model}
+    for name, own in texts.items():
+        found = document[name] = throughput(own, given.model, given.rounds)
+        print(f"{name:10} {found['texts']:6,} texts {found['tokens']:8,} tokens   plain {found['plain_seconds']:6.1f} s   "
+              f"scan {found['scan_seconds']:6.1f} s   {found['share_of_plain']:.2f} of plain")  # fmt: skip
+    every = itertools.cycle(texts["sentences"])
+    with tempfile.TemporaryDirectory() as above:
+        rates = []
+        for workers in (1, 2):
+            folder = Path(above, f"workers{workers}")
+            folder.mkdir()
+            rates.append(whole(SHARED, texts["sentences"], given.model, workers, 64, folder)["rate"])
+            print(f"{workers} workers, one thread each: {rates[-1]:.1f} texts a second")
+        document["workers"] = {"one": rates[0], "two": rates[1], "ratio": rates[1] / rates[0]}
+        document["memory"] = []
+        for count in sorted({100, 1000, given.most}):
+            folder = Path(above, f"memory{count}")
+            folder.mkdir()
+            result = whole(SHARED, list(itertools.islice(every, count)), given.model, 1, 1024, folder)
+            document["memory"].append(result)
+            print(f"{count:6,} texts: peak {result['peak_bytes'] / 1e6:.0f} MB, "
+                  f"{1000 * result['seconds'] / count:.1f} ms a text")  # fmt: skip
+        document["cost"] = cost(Path(above, f"memory{given.most}"), given.most)
+        document["means_differ_by"] = means(texts["sentences"][:30], given.model, Path(above))
+    print(f"{document['cost']['bytes_a_text']:.0f} bytes a text, {document['cost']['bytes_a_shard'] / 1e3:.0f} kB and "
+          f"{document['cost']['merge_milliseconds_a_shard']:.1f} ms of merging a shard")  # fmt: skip
+    print(f"means of a set and over single looks differ by at most {document['means_differ_by']:.1e}")
+    harness.finish(document)
+
+
+if __name__ == "__main__":
+    main()
