@@ -58,14 +58,15 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
             shared_heads = key_heads(inputs, block.head_start, block.head_stop)
             groups = shared_heads.stop - shared_heads.start  # query heads of one key head are stacked, as in `product`
 
-            weights, sink, slope = _weights(inputs, item, block)
+            weights, share, sink, slope = _weights(inputs, item, block)
             arriving = flowing[block.batch, heads, rows].to(dtype)
             spread = (arriving * output[block.batch, heads, rows].to(dtype)).sum(-1, keepdim=True)
+            if grad_sinks is not None and sink is not None:
+                grad_sinks[heads] -= (sink * spread[..., 0]).sum(-1)
+            arriving, spread = arriving * share, spread * share  # here, and not on the large table of weights
             stacked_weights = weights.view(groups, -1, weights.shape[-1])
             stacked_arriving = arriving.reshape(groups, -1, arriving.shape[-1])
             grad_value[block.batch, shared_heads, keys] += stacked_weights.transpose(1, 2) @ stacked_arriving
-            if grad_sinks is not None and sink is not None:
-                grad_sinks[heads] -= (sink * spread[..., 0]).sum(-1)
 
             scores = stacked_arriving @ item.value[shared_heads, keys].transpose(1, 2)
             scores = scores.view(weights.shape).sub_(spread).mul_(weights)
@@ -81,8 +82,11 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
     )
 
 
-def _weights(inputs: AttentionInputs, item: BatchItem, block: Block) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Weights of a strip `[heads, rows, keys]`, the sink's `[heads, rows]`, and the slope of the softcap."""
+def _weights(
+    inputs: AttentionInputs, item: BatchItem, block: Block
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Weights of a strip `[heads, rows, keys]` before they are divided, what each row is to be multiplied by
+    `[heads, rows, 1]`, the sink's weight `[heads, rows]`, and the slope of the softcap."""
     heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
     shape = (block.head_stop - block.head_start, block.row_stop - block.row_start, block.key_stop - block.key_start)
     scores = torch.empty(shape, dtype=inputs.compute_dtype, device=inputs.query.device)
@@ -109,4 +113,4 @@ def _weights(inputs: AttentionInputs, item: BatchItem, block: Block) -> tuple[Te
     sink = None if logits is None else (logits - largest).exp()
     total = weights.sum(-1) if sink is None else weights.sum(-1) + sink
     share = torch.where(total == 0, 0, 1 / total)
-    return weights.mul_(share[..., None]), None if sink is None else sink * share, slope
+    return weights, share[..., None], None if sink is None else sink * share, slope
