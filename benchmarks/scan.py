@@ -2,11 +2,11 @@
 
     python benchmarks/scan.py [--data ../shared/data] [--model minilm] [--most 10000]
 
-Texts are the novel cut into 200 pieces and the sentences of the English treebank. Throughput: one process, one shard, the
-same batches: plain forward passes of the model's body under torch's own attention (sdpa), tokenised beforehand, against
-everything that a scan does of a shard, from text to the bytes of its files. Workers: whole scans with one thread each,
-counted from the first finished shard to the last. Memory: the peak of processes that scan 100, 1,000 … texts. Means: those
-of a set against the means over single looks.
+Texts are the novel cut into 200 pieces and the sentences of the English treebank. Throughput: one process, one shard,
+the same batches: plain forward passes of the model's body under torch's own attention (sdpa), tokenised beforehand,
+against everything that a scan does of a shard, from text to the bytes of its files. Workers: whole scans with one
+thread each, counted from the first finished shard to the last. Memory: the peak of processes that scan 100, 1,000 …
+texts. Means: those of a set against the means over single looks.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def main() -> None:
     document: dict = {"benchmark": "scan", "model": given.model}
     for name, own in texts.items():
         found = document[name] = throughput(own, given.model, given.rounds)
-        print(f"{name:10} {found['texts']:6,} texts {found['tokens']:8,} tokens   plain {found['plain_seconds']:6.1f} s   "
-              f"scan {found['scan_seconds']:6.1f} s   {found['share_of_plain']:.2f} of plain")  # fmt: skip
+        print(f"{name:10} {found['texts']:6,} texts {found['tokens']:8,} tokens  plain {found['plain_seconds']:6.1f} s "
+              f"  scan {found['scan_seconds']:6.1f} s   {found['share_of_plain']:.2f} of plain")  # fmt: skip
     every = itertools.cycle(texts["sentences"])
     with tempfile.TemporaryDirectory() as above:
         rates = []
