@@ -11,6 +11,7 @@ from transformers.modeling_utils import AttentionInterface
 
 from heedmap.capture.facts import facts_of
 from heedmap.capture.formula import Formula
+from heedmap.capture.freed import give_back
 from heedmap.capture.known import Generated
 from heedmap.capture.lazy_mask import LazyMask, lazy_mask
 from heedmap.capture.original import run_original
@@ -260,6 +261,7 @@ def measured(
             token_ids=None if generated is None else generated.token_ids,
         )
     )
+    give_back(every.query_len)
     return found
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from heedmap.attention.inputs import AttentionInputs
-from heedmap.capture.freed import give_back
 from heedmap.capture.layers import decodes
 from heedmap.capture.session import Call
 from heedmap.runs.writer import RunWriter
@@ -45,7 +44,6 @@ class Taker:
         entry["kernel"] = call.measurements.kernel
         inputs = {} if call.inputs is None else _arrays(call.inputs)
         self._writer.layer(entry, call.measurements, **inputs)
-        give_back(call.measurements["row_valid"].shape[-1])
         self.windows.extend(sizes(call.formula.mask))
         self._done += 1
         self._tell("forward", self._done, max(self._done, self._total))
