@@ -118,15 +118,15 @@ def test_items_baselines_and_what_is_lost() -> None:
     assert lost == 1  # c stands nowhere before
     he, dog = items
     assert he.right.tolist() == [True, False]
-    assert (he.kind, he.same_word, he.baselines) == ("pronoun", False, (False, False, False))
+    assert (he.kind, he.same_word, he.baselines) == ("pronoun", False, (False, False, False, True))
     assert dog.right.tolist() == [False, True, False, False]
-    assert (dog.same_word, dog.baselines) == (True, (False, True, True))
+    assert (dog.same_word, dog.baselines) == (True, (False, True, True, False))
     (nearest,), _ = items_of([place("a", "x"), place("a", "y")], [(1, "a")])
-    assert nearest.baselines == (True, False, True)
+    assert nearest.baselines == (True, False, True, True)
 
 
 def test_a_head_is_right_where_its_largest_weight_on_earlier_places_is() -> None:
-    item = Item(2, np.array([True, False]), "nominal", False, (False, False, False))
+    item = Item(2, np.array([True, False]), "nominal", False, (False, False, False, True))
     weights = np.zeros((4, 4, 4))
     weights[0, 2] = [0.3, 0.2, 0.9, 0.9]  # what stands later does not count
     weights[1, 2] = [0.2, 0.3, 0.0, 0.0]
@@ -194,13 +194,13 @@ def test_random_weights_guess() -> None:
 
 def test_the_verdict_tells_a_head_that_only_finds_the_same_word() -> None:
     about = About("m", None, "d", 1, 0, "c")
-    whole, _ = made()
+    whole, _ = made(60)
     table, every = chain_findings(whole.scores(), about)
     assert len(table) == 8
     assert len(every) == 8 * 4
     assert table.rows[0]["head"] == "0.0"
-    assert "more than finding the same word" in table.notes[2]
-    assert "pronoun (head 0.0, 100.0% against" in table.notes[2]
+    assert "so it does more than to find the same word" in table.notes[2]
+    assert "pronoun (head 0.0, 100.0%; the nearest mention" in table.notes[2]
     only = Tally((("self", 0, 2),))
     for one in (0, 1):
         places = [place("a", "king"), place("b", "dog"), place("a", "king"), place("b", "hound"), place("b", "dog")]
@@ -211,7 +211,7 @@ def test_the_verdict_tells_a_head_that_only_finds_the_same_word() -> None:
     said = verdict(only.scores())
     assert "right in 0.0%" in said
     assert "not shown to do more than to find the same word" in said
-    assert "No kind of mention" in said
+    assert "No kind of mention has one." in said
 
 
 def test_one_document_is_not_enough() -> None:

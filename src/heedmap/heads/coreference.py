@@ -7,6 +7,8 @@ mention of the same chain stands there. Baselines:
     same word             the nearest earlier mention with the same head word (case aside); none, and wrong, where
                           there is none
     same word, nearest    the same, and else the nearest
+    first                 the first mention of the window: what a head finds that rests on the beginning of the text,
+                          where a biography names its subject
 
 A head that only finds the same word is no coreference head: mentions that have no earlier one with the same head word
 are scored apart. Head and baselines compare on the documents with odd numbers; the head is chosen on the even ones.
@@ -25,7 +27,9 @@ from heedmap.errors import InputError
 from heedmap.heads.intervals import Bootstrap
 from heedmap.heads.mentions import KINDS
 
-BASELINES = ("nearest", "same word", "same word, nearest")
+BASELINES = ("nearest", "same word", "same word, nearest", "first")
+BLIND = ("nearest", "first")
+"""Baselines that look at no word."""
 CLASSES = ("all", *KINDS)
 HeadName = tuple[str, int, int]
 NAN = float("nan")
@@ -49,7 +53,7 @@ class Item:
     right: np.ndarray
     kind: str
     same_word: bool
-    baselines: tuple[bool, bool, bool]
+    baselines: tuple[bool, bool, bool, bool]
 
 
 def items_of(places: Sequence[Place], anaphors: Sequence[tuple[int, str]]) -> tuple[list[Item], int]:
@@ -70,7 +74,7 @@ def items_of(places: Sequence[Place], anaphors: Sequence[tuple[int, str]]) -> tu
             continue
         same = [number for number in range(place) if places[number].word == places[place].word]
         nearest, match = bool(right[-1]), bool(same) and bool(right[same[-1]])
-        baselines = (nearest, match, match if same else nearest)
+        baselines = (nearest, match, match if same else nearest, bool(right[0]))
         items.append(Item(place, right, places[place].kind, bool(same), baselines))
     return items, lost
 
@@ -191,6 +195,10 @@ class Resolved:
     def of_head(self, head: int) -> tuple[float, float, float]:
         """Accuracy of a head on odd documents, with its interval."""
         return self.scored(self.hits[:, head])
+
+    def above(self, head: int, baseline: str) -> tuple[float, float, float]:
+        """Accuracy of a head minus that of a baseline on odd documents, with the interval of the difference."""
+        return self.scored(self.hits[:, head].astype(np.int64) - self.baselines[:, BASELINES.index(baseline)])
 
     def of_baseline(self, name: str) -> float:
         """Accuracy of a baseline on odd documents."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heedmap.heads.coreference import BASELINES, HeadName, Resolved
+from heedmap.heads.coreference import BASELINES, BLIND, HeadName, Resolved
 from heedmap.heads.findings import About, Cell, Column, Findings
 from heedmap.heads.gap import Counts, Example
 from heedmap.heads.intervals import Bootstrap
@@ -25,6 +25,7 @@ _COLUMNS = (
     Column("nearest", spec=_SHARE, unit="share of mentions"),
     Column("same_word", label="match", spec=_SHARE, unit="share of mentions"),
     Column("same_word_or_nearest", label="either", spec=_SHARE, unit="share of mentions"),
+    Column("first", spec=_SHARE, unit="share of mentions"),
     Column("low", listed=False, unit="share of mentions"),
     Column("high", listed=False, unit="share of mentions"),
     Column("accuracy_even", listed=False, unit="share of mentions"),
@@ -85,7 +86,8 @@ def chain_findings(found: Sequence[Resolved], about: About) -> tuple[Findings, F
         "Head: best on the documents with even numbers, for each class; overall: the one that is best for all "
         "mentions. Scored on documents with odd numbers; 95 %: bootstrap over documents.",
         "Same, none: only mentions that have no earlier one with the same head word. Baselines: the nearest earlier "
-        "mention; match, the nearest with the same head word; either, match where there is one, else nearest.",
+        "mention; match, the nearest with the same head word; either, match where there is one, else nearest; first, "
+        "the first mention of the window.",
         verdict(found),
     )
     title = f"Heads of {about.model} that find antecedents"
@@ -104,7 +106,7 @@ def _row(one: Resolved, overall: int) -> dict[str, Cell]:
     best = one.best()
     part, layer, number = one.heads[best]
     accuracy, low, high = one.of_head(best)
-    nearest, same, either = (one.of_baseline(name) for name in BASELINES)
+    nearest, same, either, first = (one.of_baseline(name) for name in BASELINES)
     return {
         "mentions": one.name,
         "earlier_same_word": _apart(one),
@@ -117,6 +119,7 @@ def _row(one: Resolved, overall: int) -> dict[str, Cell]:
         "nearest": nearest,
         "same_word": same,
         "same_word_or_nearest": either,
+        "first": first,
         "low": low,
         "high": high,
         "accuracy_even": float(one.accuracy("even")[best]),
@@ -142,32 +145,27 @@ def verdict(found: Sequence[Resolved]) -> str:
     name = name_of(every.heads[head], every.heads)
     if not apart.odd_items:
         return f"Head {name}: every mention has an earlier one with the same head word, so that nothing else is asked."
-    accuracy, low, _ = apart.of_head(head)
-    nearest = apart.of_baseline("nearest")
-    judged = (
-        f"more than finding the same word: its interval begins at {low:.1%}"
-        if low > nearest
-        else "so it is not shown to do more than to find the same word"
-    )
+    judged = "so it does more" if _above_blind(apart, head) else "so it is not shown to do more"
     said = (
         f"Head {name}, the best for all mentions: where no earlier mention has the same head word ({apart.odd_items:,} "
-        f"mentions) it is right in {accuracy:.1%}, the nearest mention in {nearest:.1%}; {judged}."
+        f"mentions) it is right in {apart.of_head(head)[0]:.1%}, {_blind(apart)}; {judged} than to find the same word."
     )
-    return f"{said} {_kinds(found)}"
-
-
-def _kinds(found: Sequence[Resolved]) -> str:
-    """For which kinds of mention some head is surely above the nearest mention where the same word does not help."""
     better = []
     for one in found[2:]:
-        accuracy, low, _ = one.of_head(one.best())
-        nearest = one.of_baseline("nearest")
-        if one.apart and low > nearest:
-            head = name_of(one.heads[one.best()], one.heads)
-            better.append(f"{one.name} (head {head}, {accuracy:.1%} against {nearest:.1%})")
-    if not better:
-        return "No kind of mention has a head that is surely better than the nearest mention there."
-    return f"Surely better than the nearest mention there, by kind: {', '.join(better)}."
+        if one.apart and _above_blind(one, best := one.best()):
+            right = f"{one.of_head(best)[0]:.1%}"
+            better.append(f"{one.name} (head {name_of(one.heads[best], one.heads)}, {right}; {_blind(one)})")
+    kinds = f"Kinds of mention whose best head does: {'; '.join(better)}." if better else "No kind of mention has one."
+    return f"{said} {kinds}"
+
+
+def _above_blind(one: Resolved, head: int) -> bool:
+    """Whether the interval of the difference to each baseline that looks at no word lies above 0."""
+    return bool(one.odd_items) and all(one.above(head, name)[1] > 0 for name in BLIND)
+
+
+def _blind(one: Resolved) -> str:
+    return ", ".join(f"the {name} mention {one.of_baseline(name):.1%}" for name in BLIND)
 
 
 def gap_findings(
