@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +11,6 @@ from heedmap.cli import lesson
 from heedmap.cli.findings import command_line, out_folder, page
 from heedmap.cli.picture import DARK, picture_path
 from heedmap.heads.rollout import RESIDUAL
-
-if TYPE_CHECKING:
-    from heedmap.heads.findings import Findings
-    from heedmap.heads.rollout import Rollout
-    from heedmap.runs.reader import Run
 
 
 @click.command(short_help="Follow what reaches one token of a run through all layers (attention rollout).")
@@ -57,6 +51,7 @@ def command(
         raise click.UsageError("--dark is about the picture: say where it goes with --png F")
 
     from heedmap.heads.rollout import rollout
+    from heedmap.heads.rollout_findings import rollout_findings
     from heedmap.runs.reader import open_run
 
     opened = open_run(run)
@@ -71,7 +66,7 @@ def command(
         every = opened.words_of(sequence)
         found = found.by_word(every.of_token, every.table.column("text").to_pylist())
     unit = "word" if words else "token"
-    ranked, depths = _tables(opened, found, unit, command_line())
+    ranked, depths = rollout_findings(opened, found, unit, command_line())
     if folder is not None:
         from heedmap.heads.findings_files import write_findings
 
@@ -96,49 +91,3 @@ def command(
         left = len(ranked) - top
         notes = (*((f"{left:,} more: --out and --json have them all",) if left > 0 else ()), *ranked.notes)
         lesson.console().print(page(replace(ranked, rows=list(ranked.rows)[:top], notes=notes)))
-
-
-def _tables(run: Run, found: Rollout, unit: str, line: str) -> tuple[Findings, Findings]:
-    """Contributions, largest first; and those after each number of layers."""
-    from heedmap.heads.about import about_run
-    from heedmap.heads.findings import Column, Findings
-
-    about = about_run(
-        run, line, items=len(found.contributions), item=f"{unit}s",
-        more={"token": f"{found.token} ({found.labels[found.token]})", "residual": f"{found.residual:g}"},
-    )  # fmt: skip
-    number, text = Column("position", "int64", label=unit, spec="d"), Column("text", "string")
-    share = Column("contribution", label="contributes", spec=".2%", unit="share")
-    order = sorted(range(len(found.contributions)), key=lambda index: (-found.contributions[index], index))
-    ranked = Findings(
-        "rollout",
-        f"What reaches {unit} {found.token}, “{found.labels[found.token]}”, through {len(found.layers)} layers",
-        (number, text, share),
-        [{"position": at, "text": found.labels[at], "contribution": float(found.contributions[at])} for at in order],
-        about,
-        _notes(found),
-    )
-    rows = [
-        {"depth": depth, "position": at, "contribution": float(value)}
-        for depth, line_of in enumerate(found.by_depth)
-        for at, value in enumerate(line_of)
-    ]
-    depths = Findings(
-        "rollout_depths",
-        f"What reaches {unit} {found.token} after each number of layers",
-        (Column("depth", "int64", label="layers", spec="d"), number, share),
-        rows,
-        about,
-    )
-    return ranked, depths
-
-
-def _notes(found: Rollout) -> tuple[str, ...]:
-    notes = ["Contributions sum to 100 %. They count attention and the residual stream alone: no values, no MLPs."]
-    first = float(found.contributions[0])
-    if first > 0.5 and found.token != 0:
-        notes.append(
-            f"{first:.1%} come from the first one: where heads rest their attention on it, each layer adds to that. "
-            "The contributions after fewer layers (--out, --json, --png) tell more."
-        )
-    return tuple(notes)

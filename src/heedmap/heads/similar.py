@@ -194,7 +194,7 @@ def group(matrix: np.ndarray, count: int | None = None) -> tuple[np.ndarray, flo
 
     Source: Ward 1963; Rousseeuw 1987 (silhouettes); √JS is Hilbertian: Fuglede & Topsøe 2004.
     """
-    hierarchy, squareform = _scipy()
+    hierarchy, squareform = scipy_tools()
     heads = len(matrix)
     if count is not None and not 1 <= count <= heads:
         raise InputError(WHERE, expected=f"from 1 to {heads} groups", got=f"{count}")
@@ -234,7 +234,8 @@ def silhouette(apart: np.ndarray, of: np.ndarray) -> float:
     return float(np.where(alone, 0.0, scores).mean())
 
 
-def _scipy() -> tuple[Any, Any]:
+def scipy_tools() -> tuple[Any, Any]:
+    """What `group` takes from scipy; raises UnsupportedError where it is not installed."""
     try:
         from scipy.cluster import hierarchy
         from scipy.spatial.distance import squareform
