@@ -16,6 +16,8 @@ from heedmap.attention.masks import Mask
 from heedmap.errors import InputError, UnsupportedError
 from heedmap.kernels import native, strips
 from heedmap.kernels.autograd import StripAttention
+from heedmap.kernels.folding import fold, unfold, unfolded
+from heedmap.kernels.hiding import NotFiniteError
 from heedmap.kernels.plan import Swept, Task
 from heedmap.measurements import DIMENSIONS, Measurements, Quantity, Ratio
 from heedmap.statistics.base import Grid, Statistic
@@ -205,7 +207,14 @@ class _Prepared:
     ratios: Mapping[str, Ratio]
 
     def run(self) -> Found:
-        swept = self.kernel.sweep(self.task)
+        folded = fold(self.task)
+        if folded is None:
+            swept = self.kernel.sweep(self.task)
+        else:
+            try:
+                swept = unfold(self.kernel.sweep(folded), self.task)
+            except NotFiniteError as error:
+                raise unfolded(error, self.task) from None
         return Found(swept.output, _measurements(self.task, swept, self.ratios, self.kernel.NAME))
 
 

@@ -15,13 +15,13 @@ def quiet() -> Iterator[None]:
     from huggingface_hub.utils import logging as hub
     from transformers.utils import logging
 
-    level, level_of_hub = logging.get_verbosity(), hub.get_verbosity()
-    logging.set_verbosity_error()
-    hub.set_verbosity_error()
+    loud = [(one, level) for one in (logging, hub) if (level := one.get_verbosity()) != one.ERROR]
+    for one, _ in loud:  # setting a level looks through every logger there is, which every text would pay for
+        one.set_verbosity_error()
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.set_verbosity(level)
-        hub.set_verbosity(level_of_hub)
+        for one, level in loud:
+            one.set_verbosity(level)

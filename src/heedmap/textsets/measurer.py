@@ -15,6 +15,7 @@ from heedmap.capture.account import implementation as implementation_of
 from heedmap.capture.account import model_entry, versions
 from heedmap.capture.known import Known
 from heedmap.capture.models import LoadedModel, resolve
+from heedmap.capture.quiet import quiet
 from heedmap.capture.selection import Selection
 from heedmap.capture.selfcheck import self_check
 from heedmap.capture.session import Call, Session
@@ -81,10 +82,11 @@ class Measurer:
         """
         began = time.perf_counter()
         told: Counter[str] = Counter()
-        ready = [
-            prepare(place, record, self.loaded, self.settings.max_tokens, told)
-            for place, record in enumerate(job.records)
-        ]
+        with quiet():  # once for all of them
+            ready = [
+                prepare(place, record, self.loaded, self.settings.max_tokens, told)
+                for place, record in enumerate(job.records)
+            ]
         texts = [text for text in ready if isinstance(text, Prepared)]
         refused = {text.place: text.reason for text in ready if isinstance(text, Refused)}
         found = Found()
