@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from heedmap.view.page import script
+from heedmap.view.page import script, set_script
 
 VIEWER = Path(__file__).parents[2] / "viewer"
 
@@ -31,8 +31,10 @@ def run(*command: str) -> None:
 def test_the_committed_script_is_what_the_source_builds(npm: str, tmp_path: Path) -> None:
     run(npm, "exec", "--", "vite", "build", "--config", "vite.worker.config.ts")
     run(npm, "exec", "--", "vite", "build", "--outDir", str(tmp_path))
-    built = (tmp_path / "viewer.js").read_text("utf-8")
-    assert built == script(), "run `npm run build` in viewer/ and commit src/heedmap/view/static/"
+    run(npm, "exec", "--", "vite", "build", "--config", "vite.set.config.ts", "--outDir", str(tmp_path))
+    for name, committed in (("viewer.js", script()), ("set.js", set_script())):
+        built = (tmp_path / name).read_text("utf-8")
+        assert built == committed, "run `npm run build` in viewer/ and commit src/heedmap/view/static/"
 
 
 def test_the_viewer_s_types_hold(npm: str) -> None:
@@ -58,5 +60,5 @@ def test_the_lock_names_no_host() -> None:
 
 
 def test_the_script_asks_nobody_else() -> None:
-    addresses = set(re.findall(r"https?://[\w.-]+", script()))
+    addresses = set(re.findall(r"https?://[\w.-]+", script() + set_script()))
     assert addresses <= {"http://www.w3.org"}, "namespaces of SVG only"

@@ -12,6 +12,7 @@ from heedmap.cli.passages import read_passages
 from heedmap.cli.picture import picture_path
 from heedmap.cli.selection import parse_heads, parse_layers, parse_names
 from heedmap.cli.source import Source, read_pair, read_source, read_target, run_folder
+from heedmap.errors import InputError
 
 RUNS = Path("runs")
 EXIT_SELF_CHECK = 3
@@ -20,6 +21,8 @@ EXIT_SELF_CHECK = 3
 @click.command(short_help="Look at a text: measure every head of a model over it and print what stands out.")
 @click.argument("text", required=False)
 @click.option("--file", metavar="F", help="Read the text from a UTF-8 file; - for standard input.")
+@click.option("--of", "of_set", metavar="SET", type=click.Path(path_type=Path), help="TEXT is the number of a text of "
+              "this set (heedmap scan): look at it with the set's model, into the set.")  # fmt: skip
 @click.option("--pair", metavar="TEXT", help="A second text, for models that read pairs.")
 @click.option("--target", metavar="TEXT", help="For an encoder-decoder: the text that its decoder reads.")
 @click.option("--generate", type=click.IntRange(min=1), metavar="N", help="Let the model go on with its N most likely "
@@ -46,6 +49,7 @@ def command(
     context: click.Context,
     text: str | None,
     file: str | None,
+    of_set: Path | None,
     pair: str | None,
     target: str | None,
     generate: int | None,
@@ -72,7 +76,11 @@ def command(
 
     Exit code 2: something is wrong with what was asked for. 3: the self-check failed, do not trust the run.
     """
-    source = read_source(text, file)
+    if of_set is None:
+        source = read_source(text, file)
+    else:
+        source, model, tokens, out = _again(of_set, text, file, model, tokens, out)
+        text = None
     second = read_pair(pair)
     wanted_layers = None if layers is None else parse_layers(layers)
     wanted_heads = None if heads is None else parse_heads(heads)
@@ -114,6 +122,28 @@ def command(
     report(summary, told, as_json=as_json)
     if not summary.trusted:
         context.exit(EXIT_SELF_CHECK)
+
+
+def _again(
+    of_set: Path, text: str | None, file: str | None, model: str | None, tokens: int | None, out: Path | None
+) -> tuple[Source, str | None, int | None, Path]:
+    """A text of a set by its number, with the set's model and length unless others are asked for, and its folder."""
+    from heedmap.sets.reader import open_set
+    from heedmap.sets.schema import RUNS as STORED
+    from heedmap.textsets.again import text_again
+
+    if file is not None or text is None or not text.isdecimal():
+        raise InputError(
+            "look", expected="the number of a text with --of", got=repr(text) if file is None else "--file"
+        )
+    found = open_set(of_set)
+    plan = found.meta["plan"]
+    own = model is None and tokens is None
+    folder = of_set / STORED / f"text-{int(text)}" if own and out is None else out
+    if model is None and plan["model"] == "memory":
+        raise InputError("look", expected="--model for a set of a model in memory", got="none")
+    source = Source(text_again(found, int(text)), f"text-{int(text)}")
+    return source, model or plan["model"], tokens or plan["max_tokens"], folder or RUNS / f"text-{int(text)}"
 
 
 def _run_path(out: Path | None, source: Source, model: str | None, pair: str | None) -> Path:

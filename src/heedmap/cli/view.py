@@ -8,8 +8,11 @@ from pathlib import Path
 
 import click
 
+from heedmap.errors import InputError
 from heedmap.runs.reader import open_run
+from heedmap.sets.reader import is_set, open_set
 from heedmap.view.server import ViewServer
+from heedmap.view.set_server import SetServer
 
 
 @click.command("view")
@@ -19,9 +22,12 @@ from heedmap.view.server import ViewServer
 def command(runs: tuple[Path, ...], open_browser: bool, port: int) -> None:
     """Show runs in the browser: a local server, on this machine only, until Ctrl-C.
 
-    With several runs of one text they can be compared.
+    With several runs of one text they can be compared. One set of texts (heedmap scan) opens like a run.
     """
-    with ViewServer([open_run(path) for path in runs], port) as server:
+    sets = [path for path in runs if is_set(path)]
+    if sets and len(runs) > 1:
+        raise InputError("view", expected="one set of texts, or runs", got=f"{sets[0]} and {len(runs) - 1} more")
+    with SetServer(open_set(sets[0]), port) if sets else ViewServer(list(map(open_run, runs)), port) as server:
         click.echo(f"{server.url}  (Ctrl-C ends it)")
         if open_browser:
             webbrowser.open(server.url)

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 SCRIPT = "viewer.js"
+SET_SCRIPT = "set.js"
 ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' "
     "rx='3' fill='%23275e8e'/%3E%3Cpath d='M4 4h3v3H4zM8 8h4v4H8z' fill='%23fff'/%3E%3C/svg%3E"
@@ -19,6 +20,16 @@ ICON = (
 def script() -> str:
     """The built viewer."""
     return files("heedmap.view").joinpath("static", SCRIPT).read_text("utf-8")
+
+
+def set_script() -> str:
+    """The built page of a set."""
+    return files("heedmap.view").joinpath("static", SET_SCRIPT).read_text("utf-8")
+
+
+def set_page(name: str) -> str:
+    """The page that the local server gives for a set of texts."""
+    return _page(f'<script type="module" src="{SET_SCRIPT}"></script>', {"seam": "set", "runs": [{"name": name}]})
 
 
 def served_page(runs: list[dict[str, Any]]) -> str:

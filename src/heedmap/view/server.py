@@ -81,6 +81,14 @@ class ViewServer(ThreadingHTTPServer):
         for files in self.files:
             files.prepare()
 
+    def document(self, rest: str) -> tuple[bytes, str] | None:
+        """The content of an address that is no file of a run, and its type; None where there is none."""
+        return self.fixed.get(rest)
+
+    def file(self, rest: str) -> str:
+        """`runs/N/NAME` for an address of a file of a run."""
+        return rest
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that went away in the middle of an answer; anything else is a defect."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
@@ -122,11 +130,10 @@ class _Handler(BaseHTTPRequestHandler):
             token, slash, rest = path.removeprefix("/").partition("/")
             if not slash or not hmac.compare_digest(token.encode(), self.server.token.encode()):
                 self._send(HTTPStatus.NOT_FOUND, b"Not found. The address ends in a token; copy it whole.\n")
-            elif rest in self.server.fixed:
-                body, kind = self.server.fixed[rest]
-                self._send(HTTPStatus.OK, body, kind)
+            elif (found := self.server.document(rest)) is not None:
+                self._send(HTTPStatus.OK, *found)
             else:
-                self._send_file(rest)
+                self._send_file(self.server.file(rest))
 
     def _from_here(self) -> bool:
         """Whether the request names this machine's loopback and this port as its host."""

@@ -1,0 +1,220 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Theme } from '../ui/colour'
+import { number } from '../ui/format'
+import { Bars, distanceBars, Grid, headName, MeanMap, Scatter } from './charts'
+import { fromHash, read, toHash, type Chosen, type Example, type HeadPage, type Overview } from './documents'
+
+/** A set of texts: all heads, and one head's page. */
+export function SetApp(props: { theme: Theme }) {
+  const [overview, setOverview] = useState<Overview | null>(null)
+  const [failure, setFailure] = useState<string | null>(null)
+  useEffect(() => {
+    read<Overview>('set/overview.json').then(setOverview, (error) => setFailure(String(error.message)))
+  }, [])
+  if (failure) return <p class="set-failure">{failure}</p>
+  if (!overview) return <p class="set-failure">reading the set …</p>
+  return <Whole overview={overview} theme={props.theme} />
+}
+
+function Whole({ overview, theme }: { overview: Overview; theme: Theme }) {
+  const [chosen, setChosen] = useState<Chosen>(() => fromHash(location.hash, overview))
+  useEffect(() => {
+    const follow = () => setChosen(fromHash(location.hash, overview))
+    addEventListener('hashchange', follow)
+    return () => removeEventListener('hashchange', follow)
+  }, [overview])
+  const choose = (change: Partial<Chosen>) => {
+    const next = { ...chosen, ...change }
+    setChosen(next)
+    history.replaceState(null, '', `#${toHash(next, overview.heads)}`)
+  }
+  const names = Object.keys(overview.units)
+  const picker = (name: 'statistic' | 'x' | 'y', label: string) => (
+    <label>
+      {label}{' '}
+      <select value={chosen[name]} onChange={(event) => choose({ [name]: event.currentTarget.value })}>
+        {names.map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+      </select>
+    </label>
+  )
+  return (
+    <div class="set">
+      <header>
+        <h1>{overview.name}</h1>
+        <p class="soft">
+          {overview.model} · {overview.texts.toLocaleString('en')} texts · {overview.tokens.toLocaleString('en')} tokens
+          {overview.refused > 0 && ` · ${overview.refused.toLocaleString('en')} texts left out`}
+        </p>
+      </header>
+      <main>
+        <section aria-label="all heads">
+          <h2>All heads</h2>
+          {picker('statistic', 'mean of')}
+          <Grid
+            overview={overview}
+            statistic={chosen.statistic}
+            head={chosen.head}
+            theme={theme}
+            onOpen={(head) => choose({ head })}
+          />
+          <div class="set-pickers">
+            {picker('y', 'up')} {picker('x', 'across')}
+          </div>
+          <Scatter
+            overview={overview}
+            x={chosen.x}
+            y={chosen.y}
+            head={chosen.head}
+            onOpen={(head) => choose({ head })}
+          />
+        </section>
+        <Head key={chosen.head} overview={overview} chosen={chosen} theme={theme} />
+      </main>
+    </div>
+  )
+}
+
+function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen; theme: Theme }) {
+  const [page, setPage] = useState<HeadPage | null>(null)
+  const [failure, setFailure] = useState<string | null>(null)
+  useEffect(() => {
+    let gone = false
+    read<HeadPage>(`set/heads/${chosen.head}.json`).then(
+      (found) => !gone && setPage(found),
+      (error) => !gone && setFailure(String(error.message)),
+    )
+    return () => {
+      gone = true
+    }
+  }, [chosen.head])
+  const parts = new Set(overview.heads.map((head) => head[0])).size
+  const name = headName(overview.heads[chosen.head], parts)
+  if (failure) return <p class="set-failure">{failure}</p>
+  if (!page) return <section aria-busy="true" aria-label={`head ${name}`} />
+  const { statistic } = chosen
+  const deciles = page.deciles.filter((row) => row.statistic === statistic)
+  const mean = page.means.find((row) => row.statistic === statistic)
+  const held = page.types.filter((row) => row.holds)
+  const steps = deciles.slice(1).map((row, at) => ({
+    from: at,
+    to: at + 1,
+    value: row.value,
+    says: `decile ${row.decile}: ${number(row.value)}`,
+  }))
+  const entropies = page.entropies.map((row) => ({
+    from: row.entropy_from,
+    to: row.entropy_to,
+    value: row.rows,
+    says: `${row.entropy_from} to ${row.entropy_to} nats: ${row.rows} rows`,
+  }))
+  const kinds = page.kinds.map((row, at) => ({
+    from: at,
+    to: at + 1,
+    value: row.share ?? 0,
+    says: `${row.kind}: ${number(row.share ?? 0)} of the attention, ${row.tokens} tokens`,
+  }))
+  const ends = (rows: { from: number; to: number }[]): [number, number] => [rows[0]?.from ?? 0, rows.at(-1)?.to ?? 1]
+  const far = page.profiles
+  return (
+    <section aria-label={`head ${name}`}>
+      <h2>Head {name}</h2>
+      <p>
+        {held.length === 0 && 'of no type on the mean'}
+        {held.map((row) => (
+          <span class="set-type" key={row.type} title={`mean ${number(row.mean)}, bar ${row.bar}`}>
+            {row.type} in {Math.round((100 * row.texts_of_type) / row.texts)} % of texts
+          </span>
+        ))}
+      </p>
+      <div class="set-charts">
+        <figure>
+          <figcaption>
+            {statistic} by decile of texts
+            {mean && ` · mean ${number(mean.mean)}`}
+            {mean?.low != null && mean.high != null && ` (${number(mean.low)} to ${number(mean.high)})`}
+          </figcaption>
+          {steps.length > 0 && <Bars bars={steps} label="decile" name={`${statistic} by decile`} ends={[0, 10]} />}
+        </figure>
+        <figure>
+          <figcaption>entropy of rows</figcaption>
+          {entropies.length > 0 && <Bars bars={entropies} label="nats" name="rows by entropy" ends={ends(entropies)} />}
+        </figure>
+        <figure>
+          <figcaption>mean weight by distance (root scale)</figcaption>
+          {far.length > 0 && (
+            <Bars
+              bars={distanceBars(far)}
+              label="query − key, tokens"
+              name="mean weight by distance"
+              ends={[far[0].distance_from, far.at(-1)!.distance_to]}
+            />
+          )}
+        </figure>
+        <figure>
+          <figcaption>attention by kind of token: {page.kinds.map((row) => row.kind).join(', ')}</figcaption>
+          <Bars bars={kinds} label="kind" name="attention by kind of token" ends={[1, kinds.length]} />
+        </figure>
+        <figure>
+          <figcaption>mean map, relative positions (root scale)</figcaption>
+          <MeanMap map={page.map} theme={theme} />
+        </figure>
+      </div>
+      <h3>Texts by decile of {statistic}</h3>
+      <Examples rows={deciles.map((row) => ({ ...row, label: `${row.decile * 10} %` }))} page={page} />
+      {(['highest', 'lowest'] as const).map((side) => (
+        <details key={side}>
+          <summary>
+            the {side} {statistic}
+          </summary>
+          <Examples
+            rows={page.tops
+              .filter((row) => row.statistic === statistic && row.side === side)
+              .map((row) => ({ ...row, label: `${row.rank}` }))}
+            page={page}
+          />
+        </details>
+      ))}
+    </section>
+  )
+}
+
+function Examples(props: { rows: { label: string; value: number; text: number }[]; page: HeadPage }) {
+  if (props.rows.length === 0) return <p class="soft">no text has a value</p>
+  return (
+    <ol class="set-examples">
+      {props.rows.map((row) => (
+        <li key={row.label}>
+          <span class="soft">{row.label}</span> <b>{number(row.value)}</b>{' '}
+          <Text example={props.page.examples[row.text]} text={row.text} />
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+/** How a text begins; a click opens its run, or shows the command that makes one. */
+function Text({ example, text }: { example: Example; text: number }) {
+  const [asked, setAsked] = useState(false)
+  const words = <span class="set-excerpt">{example.excerpt}</span>
+  const where = `text ${text}, ${example.source} ${example.place}, ${example.tokens} tokens`
+  if (example.run)
+    return (
+      <a href={example.run} title={`${where}: open its run`}>
+        {words}
+      </a>
+    )
+  return (
+    <>
+      <button class="set-text" title={where} aria-expanded={asked} onClick={() => setAsked(!asked)}>
+        {words}
+      </button>
+      {asked && (
+        <p class="soft">
+          {where} is not stored. This command looks at it; then open this page again: <code>{example.command}</code>
+        </p>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,214 @@
+import { useEffect, useRef } from 'preact/hooks'
+import { css, palette, type Theme } from '../ui/colour'
+import { number } from '../ui/format'
+import { rangeOf, shareOf, type HeadPage, type Overview } from './documents'
+
+const BOX = { width: 340, height: 170, left: 46, right: 10, top: 10, bottom: 32 }
+
+/** A head's short name; the part only where there are several. */
+export function headName([part, layer, head]: [string, number, number], parts: number): string {
+  return parts > 1 ? `${part} ${layer}.${head}` : `${layer}.${head}`
+}
+
+/** Every head as a cell, coloured by the mean of one statistic: a row a layer. */
+export function Grid(props: {
+  overview: Overview
+  statistic: string
+  head: number
+  theme: Theme
+  onOpen: (head: number) => void
+}) {
+  const { overview, statistic, theme } = props
+  const values = overview.means[statistic]
+  const range = rangeOf(values)
+  const table = palette('sequential', theme)
+  const rows = new Map<string, number[]>()
+  overview.heads.forEach(([part, layer], at) => {
+    const key = `${part} ${layer}`
+    rows.set(key, [...(rows.get(key) ?? []), at])
+  })
+  const parts = new Set(overview.heads.map((head) => head[0])).size
+  return (
+    <div class="set-grid" role="group" aria-label={`heads by mean ${statistic}`}>
+      {[...rows.values()].map((row) => (
+        <div class="set-row" key={row[0]}>
+          <span class="set-layer">{headName(overview.heads[row[0]], parts).replace(/\.\d+$/, '')}</span>
+          {row.map((at) => {
+            const value = values[at]
+            const name = headName(overview.heads[at], parts)
+            const told = `head ${name}: ${value === null ? 'no value' : number(value)}`
+            return (
+              <button
+                key={at}
+                class="set-cell"
+                aria-pressed={at === props.head}
+                aria-label={told}
+                title={told}
+                style={value === null ? {} : { background: css(table, shareOf(value, range)) }}
+                onClick={() => props.onOpen(at)}
+              />
+            )
+          })}
+        </div>
+      ))}
+      <p class="soft">
+        {number(range[0])} to {number(range[1])} {overview.units[statistic]}
+      </p>
+    </div>
+  )
+}
+
+/** Every head as a point by the means of two statistics. */
+export function Scatter(props: {
+  overview: Overview
+  x: string
+  y: string
+  head: number
+  onOpen: (head: number) => void
+}) {
+  const { overview, x, y } = props
+  const { width, left, right, top, bottom } = BOX
+  const height = 260
+  const [xs, ys] = [overview.means[x], overview.means[y]]
+  const [xr, yr] = [rangeOf(xs), rangeOf(ys)]
+  const parts = new Set(overview.heads.map((head) => head[0])).size
+  return (
+    <svg
+      class="chart"
+      viewBox={`0 0 ${width} ${height}`}
+      width={width}
+      height={height}
+      role="group"
+      aria-label={`${y} against ${x}`}
+    >
+      <Frame height={height} x={xr} y={yr} label={x} />
+      {overview.heads.map((head, at) => {
+        const [a, b] = [xs[at], ys[at]]
+        if (a === null || b === null) return null
+        return (
+          <circle
+            key={at}
+            class={at === props.head ? 'set-dot chosen' : 'set-dot'}
+            cx={left + shareOf(a, xr) * (width - left - right)}
+            cy={height - bottom - shareOf(b, yr) * (height - top - bottom)}
+            r={at === props.head ? 6 : 4}
+            onClick={() => props.onOpen(at)}
+          >
+            <title>{`head ${headName(head, parts)}: ${x} ${number(a)}, ${y} ${number(b)}`}</title>
+          </circle>
+        )
+      })}
+    </svg>
+  )
+}
+
+function Frame(props: { height: number; x: [number, number]; y: [number, number]; label: string }) {
+  const { width, left, right, top, bottom } = BOX
+  const base = props.height - bottom
+  return (
+    <g>
+      <line class="axis" x1={left} x2={width - right} y1={base} y2={base} />
+      <line class="axis" x1={left} x2={left} y1={top} y2={base} />
+      <text x={left} y={base + 14}>
+        {number(props.x[0])}
+      </text>
+      <text x={width - right} y={base + 14} text-anchor="end">
+        {number(props.x[1])}
+      </text>
+      <text class="axis-name" x={(left + width - right) / 2} y={base + 27} text-anchor="middle">
+        {props.label}
+      </text>
+      <text x={left - 4} y={base} text-anchor="end">
+        {number(props.y[0])}
+      </text>
+      <text x={left - 4} y={top + 8} text-anchor="end">
+        {number(props.y[1])}
+      </text>
+    </g>
+  )
+}
+
+export interface Bar {
+  from: number
+  to: number
+  value: number
+  says: string
+}
+
+/** Bars between two ends of an axis, from 0 up. */
+export function Bars(props: { bars: Bar[]; label: string; name: string; ends: [number, number] }) {
+  const { width, height, left, right, top, bottom } = BOX
+  const [low, high] = [Math.min(...props.bars.map((bar) => bar.from)), Math.max(...props.bars.map((bar) => bar.to))]
+  const most = Math.max(...props.bars.map((bar) => bar.value), Number.MIN_VALUE)
+  const place = (at: number) => left + shareOf(at, [low, high]) * (width - left - right)
+  return (
+    <svg
+      class="chart"
+      viewBox={`0 0 ${width} ${height}`}
+      width={width}
+      height={height}
+      role="img"
+      aria-label={props.name}
+    >
+      <Frame height={height} x={props.ends} y={[0, most]} label={props.label} />
+      {props.bars.map((bar) => {
+        const tall = (bar.value / most) * (height - top - bottom)
+        return (
+          <rect
+            key={bar.from}
+            class="set-bar"
+            x={place(bar.from)}
+            width={Math.max(0.5, place(bar.to) - place(bar.from) - 0.5)}
+            y={height - bottom - tall}
+            height={tall}
+          >
+            <title>{bar.says}</title>
+          </rect>
+        )
+      })}
+    </svg>
+  )
+}
+
+/** Distances as bars whose place grows with the root of the distance, ahead to the left. */
+export function distanceBars(rows: HeadPage['profiles']): Bar[] {
+  const at = (distance: number) => Math.sign(distance) * Math.sqrt(Math.abs(distance))
+  return rows.map((row) => {
+    const span =
+      row.distance_from === row.distance_to ? `${row.distance_from}` : `${row.distance_from} to ${row.distance_to}`
+    return {
+      from: at(row.distance_from - 0.5),
+      to: at(row.distance_to + 0.5),
+      value: row.mean_weight,
+      says: `distance ${span}: mean weight ${number(row.mean_weight)} over ${row.pairs} pairs`,
+    }
+  })
+}
+
+/** The mean map in relative positions: a row is how attention from there is shared out. */
+export function MeanMap(props: { map: number[][]; theme: Theme }) {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const size = props.map.length
+  useEffect(() => {
+    const context = canvas.current?.getContext('2d')
+    if (!context) return
+    const table = palette('sequential', props.theme)
+    const most = Math.max(...props.map.flat(), Number.MIN_VALUE)
+    props.map.forEach((row, i) =>
+      row.forEach((value, j) => {
+        context.fillStyle = css(table, Math.sqrt(value / most))
+        context.fillRect(j, i, 1, 1)
+      }),
+    )
+  }, [props.map, props.theme])
+  return (
+    <canvas
+      ref={canvas}
+      class="set-map"
+      width={size}
+      height={size}
+      role="img"
+      aria-label="mean map: from top to bottom the row's place in its text, from left to right the place looked at"
+    />
+  )
+}
