@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,27 @@ def test_a_long_rollout_shows_what_contributes_most_and_says_what_is_left_out() 
     gaps = [text for text in _texts(rollout_figure(found, "t", "s")) if "left out" in text]
     left_out = sum(int(text.split()[1].replace(",", "")) for text in gaps)
     assert left_out == (~inside).sum()
+
+
+@pytest.mark.parametrize("count", [4, 40])
+def test_a_short_rollout_names_the_columns_of_its_map_by_their_tokens(count: int) -> None:
+    found = _rollout(count, 2)
+    found.labels[1] = "$a$ long–one$x$"
+    figure = rollout_figure(found, "t", "s")
+    figure.canvas.draw()
+    below = figure.axes[-1].get_xticklabels()
+    assert [label.get_text() for label in below] == ["w0", "$a$ long–one$…", *(f"w{i}" for i in range(2, count))]
+    boxes = [label.get_window_extent() for label in below]
+    assert all(box.y0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes), "on the page"
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes)), "and apart"
+    assert [index for index, label in enumerate(below) if label.get_color() != below[0].get_color()] == [2]
+
+
+def test_the_map_of_a_longer_rollout_has_positions() -> None:
+    figure = rollout_figure(_rollout(41, 2), "t", "s")
+    figure.canvas.draw()
+    assert all(label.get_text().isdigit() or label.get_text().startswith("−")
+               for label in figure.axes[-1].get_xticklabels())  # fmt: skip
 
 
 def test_one_token_that_outweighs_all_does_not_bleach_the_others() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib import rc_context
@@ -16,7 +17,7 @@ from heedmap.figures.curves import new_figure, place, write
 from heedmap.figures.fonts import warn_missing
 from heedmap.figures.grid import colour_bar
 from heedmap.figures.headmap import fit_line, text_width
-from heedmap.figures.labels import wording
+from heedmap.figures.labels import shorten, wording
 from heedmap.figures.style import Style, style_for
 from heedmap.heads.rollout import Rollout
 
@@ -24,6 +25,9 @@ _MARGIN, _WIDE, _LINE, _POINTS = 0.45, 9.4, 0.27, 9.5  # inches, and points of t
 _MOST = 900  # tokens that are drawn; of a longer text the neighbourhoods of those that contribute most
 _NEAR = 12  # tokens on either side of one that contributes
 _CELLS = 400  # columns of the map of depths
+_DEPTHS, _MAP = 0.3, _WIDE - 0.3  # inches of the map's numbers of layers, and of its columns
+_NAMED = 40  # tokens of a text whose columns are named
+_NAME_POINTS, _NAME_LETTERS = 7, 14
 
 
 def rollout_figure(found: Rollout, title: str, subtitle: str, *, facecolor: str = "white") -> Figure:
@@ -31,7 +35,8 @@ def rollout_figure(found: Rollout, title: str, subtitle: str, *, facecolor: str 
     contributions after each number of layers. Colour grows with the square root of the contribution.
 
     Of a text longer than 900 tokens the neighbourhoods of the largest contributions are drawn, and what is left out is
-    told with its share. Raises ``InputError`` for a page colour that is not a colour.
+    told with its share. Columns of the map below carry the tokens of a text of up to 40, else positions. Raises
+    ``InputError`` for a page colour that is not a colour.
     """
     style = style_for(facecolor)
     shown = list(stretches(found.contributions, found.token))
@@ -49,7 +54,8 @@ def rollout_figure(found: Rollout, title: str, subtitle: str, *, facecolor: str 
         map_top = text_top + len(lines) * _LINE + 1.15
         depth = len(found.by_depth)
         map_height = min(max(0.09 * depth, 0.8), 3.2)
-        figure.set_size_inches(_WIDE + 2 * _MARGIN, map_top + map_height + 0.6)
+        columns = _Columns.of(figure, [labels[index] for index in sorted(labels)])
+        figure.set_size_inches(_WIDE + 2 * _MARGIN, map_top + map_height + 0.5 + columns.room)
         write(figure, _MARGIN, 0.46, fit_line(figure, words.title, _WIDE, 13.5), size=13.5, color=style.ink)
         write(figure, _MARGIN, 0.70, subtitle, size=8.5, color=style.muted)
         page = place(figure, _MARGIN, text_top, _WIDE, len(lines) * _LINE)
@@ -62,9 +68,10 @@ def rollout_figure(found: Rollout, title: str, subtitle: str, *, facecolor: str 
             f"colour grows with √contribution{beyond}", (1, 0.5), xytext=(8, 0), xycoords="axes fraction",
             textcoords="offset points", fontsize=7, color=style.muted, va="center",
         )  # fmt: skip
-        write(figure, _MARGIN, map_top - 0.12, "contributions after each number of layers ↓, by position in the text →",
+        unit = "token" if columns.names else "position in the text"
+        write(figure, _MARGIN, map_top - 0.12, f"contributions after each number of layers ↓, by {unit} →",
               size=9.5, color=style.ink)  # fmt: skip
-        _draw_depths(place(figure, _MARGIN + 0.3, map_top, _WIDE - 0.3, map_height), found, style)
+        _draw_depths(place(figure, _MARGIN + _DEPTHS, map_top, _MAP, map_height), found, columns, style)
     return figure
 
 
@@ -145,7 +152,25 @@ def _write_text(
                       va="center_baseline", parse_math=False)  # fmt: skip
 
 
-def _draw_depths(axes: Axes, found: Rollout, style: Style) -> None:
+@dataclass(frozen=True)
+class _Columns:
+    """What stands below the columns of the map: names, none for positions; whether upright; inches that they take."""
+
+    names: list[str]
+    upright: bool
+    room: float
+
+    @classmethod
+    def of(cls, figure: Figure, labels: list[str]) -> _Columns:
+        if len(labels) > _NAMED:
+            return cls([], False, 0.1)
+        names = [shorten(label, _NAME_LETTERS) for label in labels]
+        widest = max(text_width(figure, name, _NAME_POINTS) for name in names)
+        upright = widest + 0.06 > _MAP / len(names)
+        return cls(names, upright, widest if upright else 0.1)
+
+
+def _draw_depths(axes: Axes, found: Rollout, columns: _Columns, style: Style) -> None:
     depths, count = found.by_depth.shape
     table = found.by_depth
     if count > _CELLS:
@@ -156,7 +181,10 @@ def _draw_depths(axes: Axes, found: Rollout, style: Style) -> None:
                 extent=(-0.5, count - 0.5, depths - 0.5, -0.5))  # fmt: skip
     step = max(1, math.ceil(depths / 8))
     axes.set_yticks(range(0, depths, step), [str(depth) for depth in range(0, depths, step)])
-    axes.tick_params(length=2, width=0.6, pad=2, labelsize=7, labelcolor=style.muted, color=style.muted)
+    axes.tick_params(length=2, width=0.6, pad=2, labelsize=_NAME_POINTS, labelcolor=style.muted, color=style.muted)
+    if columns.names:
+        axes.set_xticks(range(count), columns.names, rotation=90 if columns.upright else 0, parse_math=False)
+        axes.get_xticklabels()[found.token].set_color(style.accent)
     for spine in axes.spines.values():
         spine.set_color(style.faint)
         spine.set_linewidth(0.6)
