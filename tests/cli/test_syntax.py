@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -111,3 +112,20 @@ def test_an_interruption_says_what_was_kept(
     assert main(["syntax", str(bank), "--out", str(tmp_path / "out")]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_weights_that_no_file_held_are_told(
+    bank: Path, minilm_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "model"
+    shutil.copytree(minilm_folder, folder)
+    (weights,) = folder.glob("*.safetensors")
+    kept = load_file(weights)
+    gone = [name for name in kept if name.endswith("layer.3.attention.self.query.weight")]
+    save_file({name: value for name, value in kept.items() if name not in gone}, weights, {"format": "pt"})
+    assert main(["syntax", str(bank), "--model", str(folder), "--relations", "det", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "warning: 1 weights of model were not in its file and are random numbers" in printed.err
+    assert json.loads(printed.out)["about"]["weights drawn at random on loading"] == "1"

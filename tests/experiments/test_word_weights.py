@@ -8,6 +8,7 @@ import torch
 
 from heedmap.capture.models import resolve
 from heedmap.capture.watch import watch
+from heedmap.errors import InputError
 from heedmap.experiments.word_weights import BATCH_TOKENS, Grouped, group_weights, read_text
 from heedmap.heads.units import align, spans_of
 from heedmap.statistics.dense import Dense
@@ -78,3 +79,19 @@ def test_the_model_is_as_before_afterwards(tiny_model, minilm_tokenizer) -> None
     next(running)
     running.close()
     assert model.config._attn_implementation == before
+
+
+def test_a_model_that_computes_nan_is_named_with_the_place(tiny_model, minilm_tokenizer) -> None:
+    model = tiny_model("bert", vocab_size=30522)
+    with torch.no_grad():
+        model.encoder.layer[1].attention.self.query.bias[9] = float("nan")  # of head 1
+    loaded = resolve(model, minilm_tokenizer)
+    with pytest.raises(InputError, match="NaN or infinity in self layer 1, head 1, at token 0 of a text of"):
+        list(group_weights(loaded, [grouped(loaded, TEXTS[0])]))
+
+
+def test_a_text_without_tokens_is_none(tiny_model, minilm_tokenizer) -> None:
+    loaded = resolve(tiny_model("bert", vocab_size=30522), minilm_tokenizer)
+    assert [read_text(loaded, text) for text in ("", " ", "\u200b", "[SEP]")] == [None] * 4
+    with pytest.raises(InputError, match="tokenizer that the model was trained with"):
+        read_text(resolve(tiny_model("bert"), minilm_tokenizer), "words")

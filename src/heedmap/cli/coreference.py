@@ -9,7 +9,7 @@ import click
 
 from heedmap.cli import lesson
 from heedmap.cli.findings import command_line, out_folder, page
-from heedmap.cli.gold import GoldProgress, data_name
+from heedmap.cli.gold import GoldProgress, data_name, random_weights
 from heedmap.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def command(
             more = {"window": "as long as the model reads" if tokens is None else f"at most {tokens:,} tokens"}
             about = About(
                 loaded.name, loaded.revision, data_name(*chained) + first, chains.items, seed, command_line(),
-                "mentions", more | chains.counts.entries(),
+                "mentions", more | chains.counts.entries() | random_weights(loaded),
             )  # fmt: skip
             tables.append(chain_findings(chains.classes, about))
         if examples:
@@ -122,8 +122,9 @@ def _gap(
     from heedmap.heads.findings import About
 
     found = measure_gap(loaded, examples, tell=tell)
-    lost = {"examples without an answer (too long, shared tokens)": found.lost} if found.lost else {}
+    more = {"examples without an answer (too long, shared tokens)": found.lost} if found.lost else {}
+    more = more | random_weights(loaded)
     about = About(
-        loaded.name, loaded.revision, data, len(examples), seed, command_line(), "examples", lost
+        loaded.name, loaded.revision, data, len(examples), seed, command_line(), "examples", more
     )  # fmt: skip
     return gap_findings(examples, found.answers, found.heads, about, seed)

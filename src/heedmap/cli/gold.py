@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from heedmap.cli.main import EXIT_INTERRUPTED
 from heedmap.cli.progress import LayerProgress
+
+if TYPE_CHECKING:
+    from heedmap.capture.models import LoadedModel
 
 
 class GoldProgress:
@@ -54,6 +57,14 @@ def data_name(*files: Path) -> str:
         return ", ".join(f"{file.name} (sha256 {digest[:12]})" for file, digest in zip(files, hashes, strict=True))
     together = hashlib.sha256("".join(hashes).encode()).hexdigest()
     return f"{len(files)} files, {files[0].name} to {files[-1].name} (sha256 of their hashes {together[:12]})"
+
+
+def random_weights(loaded: LoadedModel) -> dict[str, int]:
+    """The number of weights that no file held and that were drawn on loading, for a table to state; warns of them."""
+    count = len(loaded.initialised)
+    if count:
+        click.echo(f"warning: {count} weights of {loaded.name} were not in its file and are random numbers", err=True)
+    return {"weights drawn at random on loading": count} if count else {}
 
 
 def _hash(file: Path) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from heedmap.cli import lesson
 from heedmap.cli.findings import command_line, out_folder, page
-from heedmap.cli.gold import GoldProgress, data_name
+from heedmap.cli.gold import GoldProgress, data_name, random_weights
 from heedmap.cli.picture import DARK
 from heedmap.cli.selection import parse_names
 
@@ -91,7 +91,7 @@ def _about(loaded: LoadedModel, found: SyntaxFound, file: Path, limit: int | Non
     data = data_name(file) + ("" if limit is None else f", first {limit:,} sentences")
     return About(
         loaded.name, loaded.revision, data, found.arcs, seed, command_line(), "arcs",
-        {"sentences": counts.sentences, **counts.entries()},
+        {"sentences": counts.sentences, **counts.entries(), **random_weights(loaded)},
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from heedmap.capture.tokens import Tokens, tokenise
 from heedmap.capture.views import check_known, reader_of
 from heedmap.capture.watch import opened
 from heedmap.errors import InputError
+from heedmap.kernels.hiding import NotFiniteError
 from heedmap.kernels.plan import Task
 from heedmap.measure import KERNELS, STRIP_BYTES
 from heedmap.statistics.base import Grid, Statistic
@@ -163,7 +164,17 @@ class _Reader:
         statistic = GroupWeights(self._rows, self._keys)
         task = Task(inputs, (statistic,), Grid.of(inputs), (0, inputs.query_len), STRIP_BYTES, with_output=True)
         kernel = next(kernel for kernel in KERNELS if kernel.unsupported(inputs, (statistic,)) is None)
-        swept = kernel.sweep(task)
+        try:
+            swept = kernel.sweep(task)
+        except NotFiniteError as error:
+            item, head, row = error.place
+            raise InputError(
+                "weights of words",
+                expected=error.expected,
+                got=f"NaN or infinity in {place.part} layer {place.layer}, head {head}, at token {row} of a text of "
+                f"{len(self._rows[item])} tokens",
+                do="the model computes it: its weights may be damaged, or its dtype too narrow for them",
+            ) from error
         session.report_layer(place.layer)
         self._found.append((place, swept.states[statistic.name].cpu().numpy()))
         assert swept.output is not None
