@@ -123,6 +123,29 @@ def test_each_returned_text_has_its_own_matrix(family, settings):
         assert valid.sum() == length - 1 - int((inputs["attention_mask"][item] == 0).sum())
 
 
+def test_padding_of_a_prompt_that_is_read_in_parts_may_be_longer_than_a_part(family):
+    if OLD:
+        pytest.skip("positions of padded texts move on between the parts of a prompt in transformers 4")
+    model, inputs = family("llama"), _batch()
+    inputs["attention_mask"][1, :3] = 0
+    inputs["input_ids"][0, 4] = 2  # an end token within the prompt, as between the turns of a chat
+    returned, seen = _generated(model, inputs, prefill_chunk_size=2, min_new_tokens=7)
+    for text in (0, 1):
+        _assert_as_one_pass(model, seen, text, returned[text], inputs["attention_mask"][text])
+    valid = seen.call(0).measurements["row_valid"]
+    assert valid.reshape(2, -1).sum(-1).tolist() == [PROMPT + 6, PROMPT + 3]
+
+
+def test_a_padding_token_that_was_drawn_last_is_a_token_of_its_text(family):
+    model, inputs = family("llama"), _batch()
+    model.generation_config.eos_token_id = None
+    returned, seen = _generated(model, inputs, pad_token_id=100, max_new_tokens=4)
+    drawn = int(returned[0, -1])  # no text is padded, for none ends before the last token
+    again, seen = _generated(model, inputs, pad_token_id=drawn, max_new_tokens=4)
+    assert torch.equal(again, returned)
+    assert seen.call(0).measurements["row_valid"].reshape(2, -1).sum(-1).tolist() == [PROMPT + 3] * 2
+
+
 def test_drafts_that_were_thrown_away_leave_no_rows(family):
     model = family("llama")
     ids = torch.tensor([[5, 6, 7, 8, 5, 6, 7, 8, 5, 6]])

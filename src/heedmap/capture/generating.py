@@ -51,6 +51,8 @@ class Generating:
 
 GENERATING = Generating()
 _METHODS = ("generate", "prepare_inputs_for_generation")
+_STOPS = ("stopping_criteria", "stop_strings")  # what ends some texts of a batch before others, beside an end token
+_STOPS_AT = 3  # the place of stopping_criteria among the arguments of generate()
 
 
 def _generate(model: Any, listeners: list[Listener]) -> Any:
@@ -75,7 +77,7 @@ def _generate(model: Any, listeners: list[Listener]) -> Any:
             result = original(*args, **kwargs)
             sequences = result if isinstance(result, Tensor) else result["sequences"]
             for listener in present:
-                listener.end(sequences, _lengths(model, sequences, kwargs))
+                listener.end(sequences, _lengths(model, sequences, args, kwargs))
             return result
         finally:
             busy = False
@@ -113,18 +115,21 @@ def _inputs(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return 1 if first is None else first.shape[0]
 
 
-def _lengths(model: Any, sequences: Tensor, kwargs: dict[str, Any]) -> Callable[[int], list[int]]:
+def _lengths(
+    model: Any, sequences: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[[int], list[int]]:
     """How many tokens of each returned text are its own: up to its first end token behind the prompt."""
     config = kwargs.get("generation_config") or model.generation_config
     ends = kwargs.get("eos_token_id", config.eos_token_id)
     padding = kwargs.get("pad_token_id", config.pad_token_id)
+    stopped = any(kwargs.get(name) or getattr(config, name, None) for name in _STOPS) or len(args) > _STOPS_AT
     ids = [] if ends is None else torch.as_tensor(ends).reshape(-1).tolist()
 
     def lengths(prompt: int) -> list[int]:
         found: list[int] = []
         for text in sequences.tolist():
             length = next((at + 1 for at in range(prompt, len(text)) if text[at] in ids), len(text))
-            if length == len(text) and len(sequences) > 1:  # ended by another criterion, and padded since
+            if stopped and length == len(text) and len(sequences) > 1:  # may have ended by it, and been padded since
                 while length > prompt + 1 and text[length - 1] == padding:
                     length -= 1
             found.append(length)

@@ -100,6 +100,7 @@ class Generation:
             ):
                 raise refusal(f"{told.shape[1]} token ids for texts of {stop} tokens", "the token ids of all texts")
             told = np.concatenate([self._texts, told], axis=1)
+            self.prompt_len = told.shape[1]
         start = reading.query_offset - self._origin
         if start < 0:
             raise refusal(f"{-start} rows more than token ids", "a token id for every row")
