@@ -75,6 +75,7 @@ def test_words_are_sought_in_both_texts_of_a_pair(minilm_tokenizer) -> None:
         ({"a": 3}, "as its words, or as"),
         ({"a": [1, 2, 3]}, "as its words, or as"),
         ({"": "Rome"}, "a name for each passage"),
+        ({"rest": "Rome"}, "names of passages other than all, first token, generated, rest, target, got 'rest'"),
     ],
 )
 def test_passages_that_cannot_be_found_are_refused(minilm_tokenizer, passages, message: str) -> None:

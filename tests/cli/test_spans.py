@@ -53,3 +53,10 @@ def test_the_summary_leads_to_the_passages_of_a_run(run: str, capsys: pytest.Cap
     assert main(["show", run]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["spans"]]
     assert line.split()[1:3] == ["heedmap", "spans"]
+
+
+def test_a_file_that_names_a_passage_twice_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "spans.json"
+    file.write_text('{"a": [0, 4], "a": [5, 7]}')
+    assert main(["look", "Rome is old", "--spans", str(file)]) == 2
+    assert "[--spans] expected each passage once, got 'a' twice; give several places" in capsys.readouterr().err

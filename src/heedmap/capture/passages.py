@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from heedmap.capture.tokens import Tokens
 from heedmap.errors import InputError
+from heedmap.runs.kinds import PASSAGE_WORDS
 
 WHERE = "spans"
 
@@ -21,7 +22,8 @@ def locate(passages: Mapping[str, Passage], tokens: Tokens) -> dict[str, list[bo
     characters (special tokens) are in no passage. Passages may overlap.
 
     Raises:
-        InputError: no passages, a place outside the text, words that stand there not once, a passage without tokens.
+        InputError: no passages, a place outside the text, words that stand there not once, a passage without tokens, a
+            name that tables use for something else.
     """
     if not isinstance(passages, Mapping):
         raise InputError(
@@ -38,6 +40,13 @@ def locate(passages: Mapping[str, Passage], tokens: Tokens) -> dict[str, list[bo
     for name, passage in passages.items():
         if not isinstance(name, str) or not name.strip():
             raise InputError(WHERE, expected="a name for each passage", got=repr(name))
+        if name in PASSAGE_WORDS:
+            raise InputError(
+                WHERE,
+                expected="names of passages other than " + ", ".join(PASSAGE_WORDS),
+                got=repr(name),
+                do="give the passage another name: tables use these for rows and for what is in no passage",
+            )
         places = _places(name, passage, texts)
         marks = [
             begin >= 0 and any(of == segment and start <= begin < end for segment, start, end in places)

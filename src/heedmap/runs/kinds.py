@@ -10,6 +10,9 @@ KINDS = {
     "punctuation": "tokens of nothing but punctuation, by Unicode category P",
 }
 
+PASSAGE_WORDS = ("all", "first token", "generated", "rest", "target")
+"""Words that name rows or what is left over beside a text's passages, so that no passage may have such a name."""
+
 
 def is_punctuation(surface: str) -> bool:
     """Whether a token's text, white space around it aside, holds nothing but punctuation (Unicode categories P…)."""
