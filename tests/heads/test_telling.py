@@ -7,7 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from heedmap.heads.telling import head_scores, head_to_show, telling_heads
+from heedmap.heads import telling
+from heedmap.heads.telling import head_scores, head_to_show, rows_seeing_any, telling_heads
 
 N = 6
 
@@ -125,3 +126,20 @@ def test_what_even_attention_would_give_is_not_telling(made: ModuleType, tmp_pat
     weights = np.array([[made.uniform(n), 0.75 * made.uniform(n) + 0.25 * made.shifted(n, 1)]])
     telling = telling_heads(made.make_run(tmp_path / "both", weights))
     assert [head.head for head in telling["previous"]] == [1]
+
+
+def test_rows_that_see_one_of_several_keys_are_counted_once():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        position = rng.permutation(20)[: rng.integers(1, 6)].astype(np.int32)
+        seen_by = rng.integers(0, 8, len(position)).astype(np.int32)
+        rows = set().union(*(range(at, at + n) for at, n in zip(position.tolist(), seen_by.tolist(), strict=True)))
+        assert rows_seeing_any(position, seen_by, causal=True, rows=20) == len(rows)
+
+
+def test_scores_that_are_at_hand_are_not_read_again(made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = made.make_run(tmp_path / "run", np.stack([made.shifted(N, 1), made.uniform(N)])[None])
+    scores = head_scores(run)
+    found = telling_heads(run)
+    monkeypatch.setattr(telling, "head_scores", None)
+    assert telling_heads(run, scores=scores) == found

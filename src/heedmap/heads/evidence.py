@@ -24,13 +24,14 @@ _SHARES = ("previous", "next", "self", "first", "separator")
 _COPIES = {"duplicate": 0, "induction": 1}
 
 
-def type_heads(run: Run) -> Typing:
+def type_heads(run: Run, scores: Mapping[str, np.ndarray] | None = None) -> Typing:
     """The types of every head of a run, by the bars in `heedmap.heads.types`.
 
     A type that the run cannot tell is in `unjudged` with the reason: entropies compare in texts of at most 128 tokens,
-    copies need rows that have an earlier copy, distances have no meaning in cross-attention.
+    copies need rows that have an earlier copy, distances have no meaning in cross-attention. ``scores`` are those of
+    ``head_scores``, if they are at hand.
     """
-    scores = head_scores(run)
+    scores = head_scores(run) if scores is None else scores
     values = {name: scores[name] for name in _SHARES if name in scores}
     why: dict[str, str] = {}
     tokens = run.tokens_of().num_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,8 @@ def head_scores(run: Run) -> dict[str, np.ndarray]:
     the run lacks the statistic it comes from. Definitions follow Clark et al. 2019, section 3.
     """
     scores = {kind: np.full(len(run.heads), np.nan) for kind in POSITIONAL}
-    special = set(np.flatnonzero(run.tokens_of().column("special").to_numpy(zero_copy_only=False)).tolist())
+    special = np.flatnonzero(run.tokens_of().column("special").to_numpy(zero_copy_only=False))
+    none = special[:0]
     has_distance, has_key = _has(run, "distance", "distance_profile"), _has(run, "key", "received")
     for index, (info, head) in enumerate(_heads(run)):
         causal = False
@@ -71,7 +72,7 @@ def head_scores(run: Run) -> dict[str, np.ndarray]:
             own = _first_row(run, info, head) if causal else None
             on_text = info.key_sequence == "text" and not info.cross
             scores["first"][index], scores["separator"][index] = _anchors(
-                run, info, head, special if on_text else set(), own, causal
+                run, info, head, special if on_text else none, own, causal
             )
     if not has_distance:
         scores = {kind: values for kind, values in scores.items() if kind in ("first", "separator")}
@@ -84,7 +85,9 @@ def head_scores(run: Run) -> dict[str, np.ndarray]:
     return scores
 
 
-def telling_heads(run: Run, top: int = 3) -> dict[str, list[TellingHead]]:
+def telling_heads(
+    run: Run, top: int = 3, scores: Mapping[str, np.ndarray] | None = None
+) -> dict[str, list[TellingHead]]:
     """The ``top`` heads of each kind, highest first; kinds that no head of this run shows are absent.
 
     A mean weight counts where it is well beyond what attention spread evenly over the same keys would give
@@ -92,8 +95,10 @@ def telling_heads(run: Run, top: int = 3) -> dict[str, list[TellingHead]]:
 
     ``sharp`` lists only heads of which no other share (previous, next, self, first, separator) reaches half the mean of
     the largest weights: heads that look at one token for a reason that position does not explain.
+
+    ``scores`` are those of ``head_scores``, if they are at hand.
     """
-    scores = head_scores(run)
+    scores = dict(head_scores(run) if scores is None else scores)
     if "sharp" in scores:
         explained = np.max([np.nan_to_num(scores[kind]) for kind in POSITIONAL if kind in scores], axis=0, initial=0.0)
         scores["sharp"] = np.where(2 * explained < scores["sharp"], scores["sharp"], np.nan)
@@ -181,7 +186,7 @@ def _near(run: Run, info: LayerInfo, head: int) -> _Near:
 
 
 def _anchors(
-    run: Run, info: LayerInfo, head: int, special: set[int], own: float | None, causal: bool
+    run: Run, info: LayerInfo, head: int, special: np.ndarray, own: float | None, causal: bool
 ) -> tuple[float, float]:
     """Mean weight on the first token, and on later special tokens."""
     table = run.table(
@@ -195,7 +200,7 @@ def _anchors(
     if own is not None:
         total, rows = total - own, rows - 1
     first = total / rows if rows > 0 else float("nan")
-    later = np.array([i for i in seen[1:] if int(position[i]) in special], dtype=np.int64)
+    later = seen[1:][np.isin(position[seen[1:]], special)]
     if not len(later):
         return first, float("nan")
     return first, float(received[later].sum()) / rows_seeing_any(
@@ -207,11 +212,11 @@ def rows_seeing_any(position: np.ndarray, seen_by: np.ndarray, causal: bool, row
     """How many rows may see at least one of these keys; in a causal layer key k is seen by the rows k, k + 1, …"""
     if not causal:
         return min(rows, int(seen_by.sum()))
-    count, covered = 0, -1
-    for start, stop in sorted((int(p), int(p) + int(n)) for p, n in zip(position, seen_by, strict=True)):
-        count += max(0, stop - max(start, covered))
-        covered = max(covered, stop)
-    return count
+    order = np.argsort(position, kind="stable")
+    start = position[order].astype(np.int64)
+    stop = start + seen_by[order].astype(np.int64)
+    covered = np.maximum.accumulate(np.append(-1, stop))[:-1]
+    return int(np.maximum(0, stop - np.maximum(start, covered)).sum())
 
 
 def _first_row(run: Run, info: LayerInfo, head: int) -> float | None:

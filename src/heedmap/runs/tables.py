@@ -187,8 +187,9 @@ class TableReader:
         with reading(path.name):
             self._file = pq.ParquetFile(path, read_dictionary=["part"], page_checksum_verification=True)
             self._check_columns()
-            self._groups = [] if table == "head" else [self._key(group) for group in range(self._file.num_row_groups)]
-        if len(set(self._groups)) != len(self._groups):
+            keys = [] if table == "head" else [self._key(group) for group in range(self._file.num_row_groups)]
+        self._groups = {key: group for group, key in enumerate(keys)}
+        if len(self._groups) != len(keys):
             raise MalformedError(f"one row group for each head in {path.name}", "several for one head")
 
     def _check_columns(self) -> None:
@@ -226,11 +227,7 @@ class TableReader:
         wanted = (part, layer, head)
         with reading(self._name):
             if self._table != "head":
-                found = [
-                    group
-                    for group, key in enumerate(self._groups)
-                    if all(want is None or want == have for want, have in zip(wanted, key, strict=True))
-                ]
+                found = self._found(part, layer, head)
                 return self._file.read_row_groups(found, columns=None if columns is None else list(columns))
             table = self._file.read()
         keep = np.ones(table.num_rows, bool)
@@ -239,6 +236,17 @@ class TableReader:
                 keep &= np.array(table.column(name).to_pylist(), dtype=object) == want
         table = table.filter(pa.array(keep, pa.bool_()))
         return table if columns is None else table.select(list(columns))
+
+    def _found(self, part: str | None, layer: int | None, head: int | None) -> list[int]:
+        """The row groups of the heads that match."""
+        if part is not None and layer is not None and head is not None:  # one of many: nothing to go through
+            return [self._groups[part, layer, head]] if (part, layer, head) in self._groups else []
+        wanted = (part, layer, head)
+        return [
+            group
+            for key, group in self._groups.items()
+            if all(want is None or want == have for want, have in zip(wanted, key, strict=True))
+        ]
 
 
 def read_tokens(path: Path) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from safetensors.numpy import save
@@ -19,6 +20,9 @@ from heedmap.runs.reader import Run
 THUMBNAIL = 64
 
 Array = np.ndarray[Any, Any]
+
+_known: WeakKeyDictionary[Run, dict[str, Array]] = WeakKeyDictionary()
+"""Scores of open runs: two files are computed from them."""
 
 
 def thumbnails(run: Run) -> bytes:
@@ -45,15 +49,16 @@ def thumbnails(run: Run) -> bytes:
 def heads(run: Run) -> bytes:
     """What each head does, as JSON: `scores` (kind → one number per head, in the order of the run's heads, null where
     it has no meaning) and `show` (the head to open first)."""
-    show = head_to_show(telling_heads(run))
-    scores = {kind: _plain(values) for kind, values in head_scores(run).items()}
+    found = _scores(run)
+    show = head_to_show(telling_heads(run, scores=found))
+    scores = {kind: _plain(values) for kind, values in found.items()}
     return json.dumps({"scores": scores, "show": show}, separators=(",", ":")).encode()
 
 
 def types(run: Run) -> bytes:
     """Of which types each head is, as JSON: `types` (for every head a list, strongest first), `values` (type → one
     number per head), `says` (type → what such a head looks at), `unjudged` (type → why no head was held against it)."""
-    typing = type_heads(run)
+    typing = type_heads(run, _scores(run))
     names = {name for head in typing.heads for name in head.values}
     told = {
         "types": [head.types for head in typing.heads],
@@ -64,6 +69,12 @@ def types(run: Run) -> bytes:
         "unjudged": dict(typing.unjudged),
     }
     return json.dumps(told, separators=(",", ":")).encode()
+
+
+def _scores(run: Run) -> dict[str, Array]:
+    if run not in _known:
+        _known[run] = head_scores(run)
+    return _known[run]
 
 
 def _plain(values: Array) -> list[float | None]:

@@ -86,6 +86,8 @@ class RunFiles:
                     self._content(name)
 
     def _content(self, name: str) -> bytes:
+        if (made := self._derived.get(name)) is not None:  # without waiting for another that is being computed
+            return made
         with self._lock:
             if name not in self._derived:
                 if self._own is None:
