@@ -3,8 +3,11 @@
     python docs/lessons/build.py            # fill the numbers into the texts, in both languages
     python docs/lessons/build.py --pictures # and draw docs/images/scaling*.png and complexity*.png
     python docs/lessons/build.py --measure  # and measure both .json anew, on a quiet machine (minutes)
+    python docs/lessons/build.py --measure --out trial --case minilm:64 --longest 1024
 
-Options of `heedmap complexity` may follow --measure: `--longest 1024` for a trial.
+The last is a trial: records, pictures and filled texts go into the folder `trial`, and the lessons stay as they are.
+`--case` goes to `benchmarks/plan.py`, what else there is to `heedmap complexity`. A number of which a trial measures
+nothing keeps its place in the text.
 
 In a text a number stands before its name: `8.01<!--raw_spread-->`. The tests compute every number again and hold the
 texts to them, and find no digit in the prose that has no name.
@@ -12,12 +15,13 @@ texts to them, and find no digit in the prose that has no name.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,10 +30,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 IMAGES = HERE.parent / "images"
-RECORD = HERE / "complexity.json"
-PLANNED = HERE / "plan.json"
+RECORD, PLANNED = "complexity.json", "plan.json"
 NAMED = re.compile(r"(?P<number>[−-]?[0-9][0-9,]*(?:\.[0-9]+)?)(?P<after>\s?%?)<!--(?P<name>[a-z0-9_]+)-->")
 DARK = "#14161c"
+LONG = 8192
+"""Tokens of the textbook's example."""
 CAT = "The cat sat on the mat because it was tired"
 
 
@@ -52,14 +57,21 @@ class Number:
         return abs(printed - self.value * self.scale) <= unit + 1e-9 + (0.5 if not self.decimals else 0.0)
 
 
+def numbers(records: Path = HERE) -> Mapping[str, Number]:
+    """Every number of the lessons, computed now (but for those of the measurement that is recorded in a folder)."""
+    return {**_computed(), **_once(_recorded(records))}
+
+
 @cache
-def numbers() -> Mapping[str, Number]:
-    """Every number of the lessons, computed now (but for those of the recorded measurement)."""
+def _computed() -> Mapping[str, Number]:
+    return _once(pair for part in (_cat, _scaling, _heads, _length, _paths) for pair in part())
+
+
+def _once(pairs: Iterable[tuple[str, Number]]) -> dict[str, Number]:
     found: dict[str, Number] = {}
-    for part in (_cat, _scaling, _heads, _length, _paths):
-        for name, number in part():
-            assert name not in found, name
-            found[name] = number
+    for name, number in pairs:
+        assert name not in found, name
+        found[name] = number
     return found
 
 
@@ -162,29 +174,33 @@ def _length() -> Iterator[tuple[str, Number]]:
     from heedmap.experiments.operations import Shape
     from heedmap.experiments.skeleton import Skeleton, config_of
 
-    yield "long_n", Number(8192)
-    yield "long_cells", Number(Shape(8192).cells)
-    record = json.loads(RECORD.read_text())
-    points = {(point["method"], point["n"]): point for point in record["points"]}
-    yield "eager_megabytes", Number(points["eager", 8192]["bytes"] / 1e6, 0)
-    yield "sweep_megabytes", Number(points["native", 8192]["bytes"] / 1e6, 0)
-    for fit in record["exponents"]:
-        if fit["quantity"] == "bytes":
-            yield f"{fit['method']}_exponent", Number(fit["exponent"], 2)
-    product = record["product_operations_per_second"]
-    yield "product_gigaflops", Number(product / 1e9)
-    yield "native_times_product", Number(points["native", 8192]["operations_per_second"] / product, 2)
-    for case in json.loads(PLANNED.read_text())["cases"]:
-        if case["tokens"] in (512, 8192):
-            yield f"plan_{case['model']}_tokens", Number(case["tokens"])
-            yield f"plan_{case['model']}_predicted", Number(case["predicted_bytes"] / 1e6)
-            yield f"plan_{case['model']}_measured", Number(case["peak_bytes"] / 1e6)
+    yield "long_n", Number(LONG)
+    yield "long_cells", Number(Shape(LONG).cells)
     config, kind, _, name = config_of("smollm2")
-    passed = Skeleton(config, kind, name).forward(8192, 1)
+    passed = Skeleton(config, kind, name).forward(LONG, 1)
     cells = sum(call.cells for call in passed.attended)
     yield "book_heads", Number(sum(call.shape.heads for call in passed.attended))
     yield "book_cells", Number(cells)
     yield "book_gigabytes", Number(4 * cells / 1e9, 1)
+
+
+def _recorded(folder: Path) -> Iterator[tuple[str, Number]]:
+    record = json.loads((folder / RECORD).read_text())
+    product = record["product_operations_per_second"]
+    yield "product_gigaflops", Number(product / 1e9)
+    points = {point["method"]: point for point in record["points"] if point["n"] == LONG and point["bytes"]}
+    if {"eager", "native"} <= set(points):
+        yield "eager_megabytes", Number(points["eager"]["bytes"] / 1e6, 0)
+        yield "sweep_megabytes", Number(points["native"]["bytes"] / 1e6, 0)
+        yield "native_times_product", Number(points["native"]["operations_per_second"] / product, 2)
+    for fit in record["exponents"]:
+        if fit["quantity"] == "bytes":
+            yield f"{fit['method']}_exponent", Number(fit["exponent"], 2)
+    for case in json.loads((folder / PLANNED).read_text())["cases"]:
+        if case["tokens"] in (512, LONG):
+            yield f"plan_{case['model']}_tokens", Number(case["tokens"])
+            yield f"plan_{case['model']}_predicted", Number(case["predicted_bytes"] / 1e6)
+            yield f"plan_{case['model']}_measured", Number(case["peak_bytes"] / 1e6)
 
 
 def _paths() -> Iterator[tuple[str, Number]]:
@@ -201,46 +217,81 @@ def texts() -> list[Path]:
     return sorted(HERE.glob("*.md"))
 
 
-def filled(text: str) -> str:
-    """A lesson with its numbers as they are now."""
+def filled(text: str, found: Mapping[str, Number]) -> str:
+    """A lesson with its numbers as they are now; those that are not among the `found` stay."""
 
     def replace(match: re.Match[str]) -> str:
-        return f"{numbers()[match['name']].text}{match['after']}<!--{match['name']}-->"
+        number = found.get(match["name"])
+        return match[0] if number is None else f"{number.text}{match['after']}<!--{match['name']}-->"
 
     return NAMED.sub(replace, text)
 
 
+def missing(found: Mapping[str, Number]) -> list[str]:
+    """Names in the lessons of which nothing was found."""
+    named = {match["name"] for path in texts() for match in NAMED.finditer(path.read_text())}
+    return sorted(named - set(found))
+
+
 def main(arguments: list[str]) -> int:
     """See the top of the file."""
-    if "--measure" in arguments:
-        given = arguments[arguments.index("--measure") + 1 :]
-        _record(RECORD, "-m", "heedmap", "complexity", *(given or ["--seconds", "60"]), "--json")
-        _record(PLANNED, str(ROOT / "benchmarks" / "plan.py"))
-    if "--pictures" in arguments or "--measure" in arguments:
-        _draw()
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--pictures", action="store_true")
+    options.add_argument("--measure", action="store_true")
+    options.add_argument("--out", type=Path, metavar="FOLDER")
+    options.add_argument("--case", action="append", default=[], metavar="MODEL:TOKENS")
+    given, of_complexity = options.parse_known_args(arguments)
+    trial = given.out is not None
+    if (trial or given.case or of_complexity) and not (given.measure and trial):
+        options.error("expected --measure and --out FOLDER together, and other options only with them")
+    folder, images = (given.out / "lessons", given.out / "images") if trial else (HERE, IMAGES)
+    if given.measure:
+        cases = [piece for case in given.case for piece in ("--case", case)]
+        _measure(folder, of_complexity or ["--seconds", "60"], cases)
+    found = numbers(folder)
+    lacking = missing(found)
+    if lacking and not trial:
+        sys.exit(f"[lessons] expected a number for every name, got none for {', '.join(lacking)}")
+    if given.pictures or given.measure:
+        _draw(json.loads((folder / RECORD).read_text()), images)
     for path in texts():
-        path.write_text(filled(path.read_text()))
+        (folder / path.name).write_text(filled(path.read_text(), found))
+    if lacking:
+        sys.stdout.write(f"not measured in this trial: {', '.join(lacking)}\n")
     return 0
 
 
-def _record(path: Path, *command: str) -> None:
-    """Keep the JSON document that is a command's last line."""
-    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, check=True)
-    path.write_text(json.dumps(json.loads(done.stdout.splitlines()[-1]), indent=1) + "\n")
+def _measure(folder: Path, complexity: list[str], plan: list[str]) -> None:
+    """Write both records once both are measured."""
+    documents = {
+        RECORD: _last_line("-m", "heedmap", "complexity", *complexity, "--json"),
+        PLANNED: _last_line(str(ROOT / "benchmarks" / "plan.py"), *plan),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, document in documents.items():
+        (folder / name).write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _draw() -> None:
+def _last_line(*command: str) -> Any:
+    """The JSON document that is a command's last line."""
+    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"[lessons] expected {command[-2]} {command[-1]} to end well, got exit code {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _draw(complexity: Any, images: Path) -> None:
     from heedmap.figures.complexity import complexity_figure
     from heedmap.figures.save import save
     from heedmap.figures.scaling import scaling_figure
 
     pictures: list[tuple[str, Callable[..., Any], Any]] = [
         ("scaling", scaling_figure, _experiment().document()),
-        ("complexity", complexity_figure, json.loads(RECORD.read_text())),
+        ("complexity", complexity_figure, complexity),
     ]
     for name, draw, document in pictures:
-        save(draw(document), IMAGES / f"{name}.png")
-        save(draw(document, facecolor=DARK), IMAGES / f"{name}-dark.png")
+        save(draw(document), images / f"{name}.png")
+        save(draw(document, facecolor=DARK), images / f"{name}-dark.png")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -40,11 +43,17 @@ def build(minilm_folder: Path) -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def numbers(build: ModuleType) -> Mapping[str, Any]:
+    return build.numbers()
+
+
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_every_number_is_what_the_code_computes(path: Path, build: ModuleType) -> None:
+def test_every_number_is_what_the_code_computes(path: Path, build: ModuleType, numbers: Mapping[str, Any]) -> None:
     for match in build.NAMED.finditer(path.read_text()):
-        assert match["name"] in build.numbers(), f"{match['name']} is computed nowhere"
-        number = build.numbers()[match["name"]]
+        assert match["name"] in numbers, f"{match['name']} is computed nowhere"
+        number = numbers[match["name"]]
+        assert len(match["number"].partition(".")[2]) == number.decimals, match["name"]
         assert number.agrees(match["number"]), f"{match['name']}: {match['number']} in the text, {number.text} computed"
 
 
@@ -62,6 +71,42 @@ def test_both_languages_tell_the_same_numbers(path: Path, build: ModuleType) -> 
     korean = path.with_name(path.name.replace(".md", ".ko.md"))
     english, other = ({match["name"] for match in build.NAMED.finditer(file.read_text())} for file in (path, korean))
     assert english == other
+
+
+def test_a_trial_measures_into_a_folder_of_its_own_and_leaves_the_lessons(
+    build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[tuple[str, ...]] = []
+    record, planned = (json.loads((LESSONS / name).read_text()) for name in (build.RECORD, build.PLANNED))
+    record["points"] = [point for point in record["points"] if point["n"] <= 1024]
+    record["exponents"] = []
+    planned["cases"] = [planned["cases"][0] | {"peak_bytes": 123_000_000}]
+
+    def measured(*command: str) -> Any:
+        ran.append(command)
+        return record if "complexity" in command else planned
+
+    monkeypatch.setattr(build, "_last_line", measured)
+    before = {path: path.read_bytes() for path in LESSONS.iterdir() if path.is_file()}
+    assert build.main(["--measure", "--out", str(tmp_path), "--case", "minilm:512", "--longest", "1024"]) == 0
+    assert {path: path.read_bytes() for path in LESSONS.iterdir() if path.is_file()} == before
+    assert ran[0][2:] == ("complexity", "--longest", "1024", "--json")
+    assert ran[1][1:] == ("--case", "minilm:512")
+    filled = (tmp_path / "lessons" / "length.md").read_text()
+    assert "123<!--plan_minilm_measured-->" in filled
+    assert json.loads((tmp_path / "lessons" / build.RECORD).read_text()) == record
+    assert {path.name for path in (tmp_path / "images").iterdir()} == {
+        f"{name}{page}.png" for name in ("scaling", "complexity") for page in ("", "-dark")
+    }
+    told = capsys.readouterr().out
+    assert "eager_megabytes" in told  # 8,192 tokens were not among the lengths
+    assert "raw_spread" not in told
+
+
+@pytest.mark.parametrize("arguments", [["--out", "x"], ["--measure", "--longest", "1024"], ["--case", "minilm:64"]])
+def test_a_trial_without_its_folder_is_refused(arguments: list[str], build: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        build.main(arguments)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
