@@ -6,13 +6,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers.integrations.moe
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from heedmap.errors import HeedmapError, InputError, ModelError
+from heedmap.experiments import calibration, plan
+from heedmap.experiments.calibration import Base, calibrate
 from heedmap.experiments.live_bytes import MAPPED, LiveBytes
 from heedmap.experiments.operations import Shape, sweep_bytes
 from heedmap.experiments.plan import powers, run_bytes, run_plan
@@ -27,6 +33,20 @@ def skeleton() -> Skeleton:
     return Skeleton(config, kind, name)
 
 
+@pytest.fixture
+def quick_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine's rates from a moment, where a test is not about time."""
+    monkeypatch.setattr(plan, "calibrate", partial(calibrate, seconds=0.02))
+
+
+@pytest.fixture
+def quick_machine(quick_speed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a made-up process without a model, where it is not about memory either."""
+    empty = nullcontext(SimpleNamespace(measured=lambda: Base(300_000_000, 400_000_000)))
+    monkeypatch.setattr(plan, "BaseMemory", lambda: empty)
+
+
+@pytest.mark.usefixtures("quick_speed")
 def test_memory_is_predicted_within_15_percent_of_a_real_run(minilm_folder: Path, tmp_path: Path) -> None:
     code = (
         "from heedmap.capture.look import look; import heedmap.cli.look, heedmap.cli.report; "
@@ -111,6 +131,24 @@ def test_embeddings_that_no_token_reads_stay_in_their_file(skeleton: Skeleton, m
     assert skeleton.unread_bytes(100_000) == 0
 
 
+@pytest.mark.parametrize("kind", ["MixtralConfig", "Qwen3MoeConfig", "DeepseekV3Config", "GptOssConfig"])
+def test_a_mixture_of_experts_is_counted_by_the_experts_that_a_token_goes_to(kind: str) -> None:
+    if not hasattr(transformers.integrations.moe, "ALL_EXPERTS_FUNCTIONS"):
+        pytest.skip("experts are counted from transformers 5 on")
+    counted = []
+    for chosen in (1, 3):
+        config = getattr(transformers, kind)(
+            hidden_size=32, intermediate_size=48, moe_intermediate_size=48, num_hidden_layers=2, vocab_size=50,
+            num_attention_heads=4, num_key_value_heads=4, head_dim=8, q_lora_rank=None,
+            num_experts_per_tok=chosen, num_local_experts=8, num_experts=8, n_routed_experts=8,
+            qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8, first_k_dense_replace=0, n_group=1, topk_group=1,
+        )  # fmt: skip
+        counted.append(Skeleton(config, transformers.AutoModel, kind).forward(16, 1))
+    one_expert = 2 * 16 * 3 * 32 * 48  # gate, up and down for 16 tokens
+    assert counted[1].operations - counted[0].operations == 2 * 2 * one_expert  # 2 more in each of 2 layers
+    assert counted[1].peak_bytes >= counted[0].peak_bytes > 0
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_head_for_words_is_not_read_unless_it_is_the_embeddings(*, tied: bool) -> None:
     config = LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=50,
@@ -118,19 +156,32 @@ def test_a_head_for_words_is_not_read_unless_it_is_the_embeddings(*, tied: bool)
     assert Skeleton(config, LlamaForCausalLM, "tiny").unread_bytes(0) == 4 * 50 * 8 * (1 if tied else 2)
 
 
+@pytest.mark.usefixtures("quick_machine")
 def test_a_config_alone_is_enough(tmp_path: Path, tiny_model: Callable[..., PreTrainedModel]) -> None:
     tiny_model("gpt2").config.save_pretrained(tmp_path)
-    plan = run_plan(str(tmp_path), 128, lengths=[16])
-    assert [cost.tokens for cost in plan.costs] == [16, 128]
-    assert plan.heads == 8
-    json.dumps(plan.document())
+    found = run_plan(str(tmp_path), 128, lengths=[16])
+    assert [cost.tokens for cost in found.costs] == [16, 128]
+    assert found.heads == 8
+    json.dumps(found.document())
 
 
+@pytest.mark.usefixtures("quick_machine")
 def test_a_longer_text_never_costs_less(minilm_folder: Path) -> None:
     costs = run_plan("minilm", 300, lengths=[64, 128, 512]).costs
     for name in ("cells", "attentions_bytes", "sweep_peak_bytes", "run_bytes", "seconds"):
         values = [getattr(cost, name) for cost in costs]
         assert values == sorted(values), name
+
+
+def test_speed_of_a_huge_model_is_measured_at_a_size_that_fits_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(calibration, "_fastest", lambda work, seconds: seen.append(work().numel()) or 1.0)
+    monkeypatch.setattr(calibration, "attend", lambda query, key, value: query.new_empty(query[..., 0].numel()))
+    monkeypatch.setattr(calibration, "eager", lambda query, key, value: query[..., 0])
+    speed = calibrate(Shape(8192, heads=128, head_dim=4, key_heads=1), 2**15)
+    assert seen == [512 * 4 * 2048, 32 * 1024, 32 * 1024]
+    assert speed.products_per_second == 2 * 512 * 2048 * 4 * 2048
+    assert speed.sweep_cell_seconds == speed.eager_cell_seconds == 1 / (32 * 1024**2)
 
 
 def test_lengths_to_choose_from_end_at_the_models_positions() -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @click.command(short_help="Predict memory and time of a model on a text of N tokens, before anything runs.")
 @click.argument("model")
 @click.option("--tokens", type=click.IntRange(min=1), required=True, metavar="N", help="Length of the text.")
-@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, metavar="B", help="Texts at once.")
+@click.option("--batch", type=click.IntRange(1, 1_000_000), default=1, show_default=True, metavar="B",
+              help="Texts at once.")  # fmt: skip
 @outputs(picture=False)
 def command(model: str, tokens: int, batch: int, outputs: Outputs) -> None:
     """Predict what a text of N tokens costs MODEL, from its config alone.

@@ -17,6 +17,8 @@ from heedmap.experiments.point import eager
 from heedmap.measure import attend
 
 CALIBRATION_LENGTH = 1024
+MOST_HEADS, MOST_WIDTH = 32, 2048
+"""Rates are measured on no more than this: they hardly change beyond, and a large model would take gigabytes."""
 _LOOK = "import heedmap.cli.look, heedmap.cli.report; from heedmap.experiments.empty_look import main; main()"
 
 
@@ -71,15 +73,18 @@ class BaseMemory:
 
 @torch.no_grad()
 def calibrate(shape: Shape, width: int, seconds: float = 1.8) -> Speed:
-    """Measure the rates for attention of one layer's shape and products of `width` columns."""
-    rows, n = 512, min(CALIBRATION_LENGTH, max(shape.n, 16))
+    """Measure the rates for attention of one layer's shape and products of `width` columns, both cut to a size at
+    which they fit anywhere."""
+    rows, n, width = 512, min(CALIBRATION_LENGTH, max(shape.n, 16)), min(width, MOST_WIDTH)
     left, right = torch.randn(rows, width), torch.randn(width, 4 * width)
-    query = torch.randn(1, shape.heads, n, shape.head_dim)
-    key = torch.randn(1, shape.of_keys, n, shape.head_dim)
-    value = torch.randn(1, shape.of_keys, n, shape.of_values)
-    group = shape.heads // shape.of_keys
+    group = min(shape.heads // shape.of_keys, MOST_HEADS)
+    key_heads = min(shape.of_keys, MOST_HEADS // group)
+    heads = group * key_heads
+    query = torch.randn(1, heads, n, shape.head_dim)
+    key = torch.randn(1, key_heads, n, shape.head_dim)
+    value = torch.randn(1, key_heads, n, shape.of_values)
     keys, values = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
-    cells = shape.heads * n * n
+    cells = heads * n * n
     product = _fastest(lambda: torch.mm(left, right), 0.25 * seconds)
     sweep = _fastest(lambda: attend(query, key, value), 0.5 * seconds)
     kept = _fastest(lambda: eager(query, keys, values), 0.25 * seconds)

@@ -19,6 +19,7 @@ from heedmap.capture.failures import FAILURES, short
 from heedmap.capture.freed import LONG
 from heedmap.capture.quiet import quiet
 from heedmap.errors import InputError, ModelError, UnsupportedError
+from heedmap.experiments.counted_experts import count_experts
 from heedmap.experiments.live_bytes import LiveBytes
 from heedmap.experiments.operations import Shape
 
@@ -127,6 +128,7 @@ class Skeleton:
         AttentionMaskInterface.register(NAME, _no_mask)
         for config in _configs(self.body):
             config._attn_implementation_internal = NAME
+            count_experts(config)
         named = inspect.signature(type(self.body).forward).parameters
         if "input_ids" not in named:
             raise UnsupportedError(WHERE, expected="a model that reads tokens", got=f"{self.kind}, which does not")
@@ -136,7 +138,7 @@ class Skeleton:
         settings = {name: value for name, value in settings.items() if name in named}
         counter = FlopCounterMode(display=False)
         try:
-            with counter, live:
+            with quiet(), counter, live:
                 self.body(input_ids=tokens, **settings)
         except FAILURES as error:
             raise UnsupportedError(
