@@ -171,6 +171,21 @@ def run(body: str, **options: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as Linux has them")
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("torch.empty(2**50)", r"got none left for 4503599627370496 bytes more"),
+        ("bytearray(2**55)", "got none left"),
+    ],
+)
+def test_memory_that_runs_out_is_one_line_and_exit_code_2(body: str, told: str) -> None:
+    result = run(f"import torch; {body}" if "torch" in body else body)
+    assert result.returncode == 2
+    assert one_line(result.stderr).startswith("[heedmap] expected enough memory for this")
+    assert told in result.stderr
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 def test_ctrl_c_is_one_line_and_exit_code_130() -> None:
     body = "print('started', flush=True); time.sleep(60)"

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from heedmap.errors import InputError
+from heedmap.experiments import scaling
 from heedmap.experiments.scaling import QUANTITIES, Scaling, Settings, agreement, head_dims_from, run_scaling
 
 
@@ -76,6 +77,12 @@ def test_document_is_plain_data_with_every_quantity() -> None:
 def test_settings_that_mean_nothing_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(InputError):
         Settings(**changes)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_draw_that_would_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "available_memory", lambda: 10**9)
+    with pytest.raises(InputError, match=r"1\.0 GB can be had, got n = 8,192 and d_k = 64, which take about 3\.8 GB"):
+        run_scaling(Settings(head_dims=(1, 64), n=8192))
 
 
 def test_head_dims_are_numbers() -> None:

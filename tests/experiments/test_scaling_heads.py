@@ -63,6 +63,7 @@ def test_the_model_is_as_before(tiny_model: Build) -> None:
     assert model.config._attn_implementation == before
 
 
-def test_temperature_must_be_positive(tiny_model: Build) -> None:
-    with pytest.raises(InputError, match="temperatures above 0"):
-        measure_heads(tiny_model("bert"), {"input_ids": torch.ones(1, 3, dtype=torch.long)}, [0.0])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, 1e-300, 1e300, math.nan, math.inf])
+def test_a_temperature_that_leaves_no_scores_is_refused(tiny_model: Build, temperature: float) -> None:
+    with pytest.raises(InputError, match="temperatures from 1e-06 to 1,000,000"):
+        measure_heads(tiny_model("bert"), {"input_ids": torch.ones(1, 3, dtype=torch.long)}, [temperature])

@@ -15,7 +15,7 @@ from heedmap.cli.outputs import Outputs, outputs
 from heedmap.errors import InputError
 
 if TYPE_CHECKING:
-    from heedmap.experiments.complexity import Complexity, Point
+    from heedmap.experiments.complexity import Complexity, Point, Settings
     from heedmap.experiments.intervals import PowerLaw
 
 
@@ -58,9 +58,9 @@ def command(
     heedmap complexity --png complexity.png
     heedmap complexity --heads 9 --longest 16384 --json
     """
-    from heedmap.experiments.complexity import Settings, run_complexity
+    from heedmap.experiments.complexity import Settings
 
-    if memory is not None and not math.isfinite(memory):
+    if memory is not None and not math.isfinite(memory * 1e9):
         raise InputError("complexity", expected="--memory in GB", got=str(memory))
     settings = Settings(
         shortest=shortest,
@@ -73,8 +73,7 @@ def command(
         fit_from=fit_from,
         methods=() if methods is None else tuple(name.strip() for name in methods.split(",")),
     )
-    with lesson.working("measuring", quiet=outputs.as_json) as say:
-        found = run_complexity(settings, say)
+    found, interrupted = _measure(settings, quiet=outputs.as_json)
 
     def draw() -> Any:
         from heedmap.figures.complexity import complexity_figure
@@ -82,7 +81,23 @@ def command(
         return complexity_figure
 
     document = found.document()
-    outputs.deliver(document, document["points"], lambda: _page(found), draw)
+    outputs.deliver(document | {"interrupted": interrupted}, document["points"], lambda: _page(found), draw)
+    if interrupted:
+        lesson.end_interrupted(f"{len(found.points)} of {len(settings.chosen) * len(settings.lengths)} points")
+
+
+def _measure(settings: Settings, *, quiet: bool) -> tuple[Complexity, bool]:
+    """What was found, and whether Ctrl-C ended it before its end; without anything to keep the interruption goes on."""
+    from heedmap.experiments.complexity import Measured, run_complexity
+
+    measured = Measured(settings)
+    with lesson.working("measuring", quiet=quiet) as say:
+        try:
+            return run_complexity(settings, say, measured), False
+        except KeyboardInterrupt:
+            if not measured.points:
+                raise
+            return measured.fitted(), True
 
 
 def _page(found: Complexity) -> Group:
@@ -122,16 +137,22 @@ def _points(found: Complexity) -> Table:
 
 def _cells(point: Point) -> tuple[str | Text, ...]:
     counted = lesson.bytes_text(point.predicted_bytes)
-    head = (f"{point.n:,}", f"{point.cells:,}", lesson.count_text(point.product_operations))
+    cells = f"{point.cells:,}" if point.cells < 1e10 else lesson.count_text(point.cells)
+    head = (f"{point.n:,}", cells, lesson.count_text(point.product_operations))
     if point.seconds is None or point.bytes is None or point.operations_per_second is None:
         why = point.status
         if point.status == "too long" and point.predicted_seconds is not None:
-            why = f"about {lesson.seconds_text(point.predicted_seconds)}"
+            why = f"about {_roughly(point.predicted_seconds)}"
         return (*head, Text(why, style="yellow"), "", "", counted, "")
     times = "" if point.times_product is None else f"{point.times_product:.2f}"
     billions = point.operations_per_second / 1e9
     rate = f"{billions:,.0f}" if billions >= 10 else f"{billions:.1f}"
     return (*head, lesson.seconds_text(point.seconds), rate, times, counted, lesson.bytes_text(point.bytes))
+
+
+def _roughly(seconds: float) -> str:
+    """A prediction: no seconds beside minutes."""
+    return f"{seconds / 60:,.0f} min" if 100 <= seconds < 7200 else lesson.seconds_text(seconds)
 
 
 def _exponents(found: Complexity) -> Table:

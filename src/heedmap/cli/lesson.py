@@ -10,13 +10,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import click
 from rich import box
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from heedmap.cli.main import EXIT_INTERRUPTED
 from heedmap.errors import InputError, StorageError
 
 
@@ -59,6 +61,12 @@ def working(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]
         yield status.update
 
 
+def end_interrupted(kept: str) -> NoReturn:
+    """Say on standard error what a Ctrl-C left, and end with the exit code of one."""
+    click.echo(f"[heedmap] interrupted; kept {kept}", err=True)
+    raise click.exceptions.Exit(EXIT_INTERRUPTED)
+
+
 def write_json(document: Mapping[str, Any]) -> None:
     """One JSON document on one line of standard output; NaN and infinity become null."""
     sys.stdout.write(json.dumps(finite(document), allow_nan=False, ensure_ascii=True) + "\n")
@@ -84,6 +92,9 @@ def parquet_path(text: str | None) -> Path | None:
         raise InputError("--parquet", expected="a file name that ends in .parquet", got=repr(text))
     if path.is_dir():
         raise InputError("--parquet", expected="a file to write the table to", got=f"the folder {text!r}")
+    above = next(place for place in path.absolute().parents if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise _no_place(path, f"{above}, which {'may not be written to' if above.is_dir() else 'is a file'}")
     return path
 
 
@@ -105,17 +116,21 @@ def write_parquet(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as problem:
-        raise StorageError(
-            "--parquet",
-            expected="a place to write the table to",
-            got=f"{problem.strerror or problem} ({path})",
-            do="choose another file name",
-        ) from problem
+        raise _no_place(path, f"{problem.strerror or problem}") from problem
+
+
+def _no_place(path: Path, why: str) -> StorageError:
+    return StorageError(
+        "--parquet",
+        expected="a place to write the table to",
+        got=f"{why} ({path})",
+        do="choose another file name",
+    )
 
 
 def bytes_text(count: float) -> str:
     """`1.2 GB`, in powers of 1,000."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, size in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             number = count / size
             return f"{number:,.0f} {unit}" if number >= 100 else f"{number:,.1f} {unit}"
@@ -124,7 +139,7 @@ def bytes_text(count: float) -> str:
 
 def count_text(count: float) -> str:
     """`4.5 G`: a large number in a few letters."""
-    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for letter, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= size:
             return f"{count / size:.3g} {letter}"
     return f"{count:,.0f}"

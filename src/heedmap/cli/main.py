@@ -6,6 +6,7 @@ import difflib
 import errno
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -111,6 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _silence(sys.stdout)
         return 0
+    except (MemoryError, RuntimeError) as error:
+        if not _ran_out_of_memory(error):
+            raise
+        return _fail(str(_as_memory_error(error)))
     except OSError as error:
         if error.errno is None:  # raised by hand in some library, not by the system: a defect here
             raise
@@ -190,6 +195,21 @@ def _phrase(message: str) -> str:
     """A sentence of click's as the middle of one of ours."""
     message = message.removeprefix("Got ").rstrip(".")
     return message[:1].lower() + message[1:]
+
+
+def _ran_out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """Python says so by the kind of its error, torch only in the text of one."""
+    return isinstance(error, MemoryError) or "t allocate memory" in str(error) or "out of memory" in str(error)
+
+
+def _as_memory_error(error: MemoryError | RuntimeError) -> HeedmapError:
+    found = re.search(r"(?:tried|Tried) to allocate ([0-9.]+ ?[A-Za-z]+)", str(error))
+    return HeedmapError(
+        "heedmap",
+        expected="enough memory for this",
+        got="none left" + ("" if found is None else f" for {found[1]} more"),
+        do="take a shorter text or smaller sizes; heedmap plan tells what a model needs",
+    )
 
 
 def _as_storage_error(error: OSError) -> StorageError:

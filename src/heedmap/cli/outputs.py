@@ -36,7 +36,7 @@ class Outputs:
         page: Callable[[], RenderableType],
         draw: Callable[[], Draw] | None = None,
     ) -> None:
-        """Write the picture and the table, and print the document or the page.
+        """Write the picture and the table, and print the document or the page, which a full disk does not prevent.
 
         Args:
             document: plain data; NaN and infinity become null.
@@ -45,16 +45,18 @@ class Outputs:
             draw: imports the function that draws the document (drawing needs matplotlib, which takes a while).
         """
         document = lesson.finite(document)
-        if self.picture is not None and draw is not None:
-            from heedmap.figures.save import save
+        try:
+            if self.picture is not None and draw is not None:
+                from heedmap.figures.save import save
 
-            save(draw()(document, facecolor=DARK if self.dark else "white"), self.picture)
-        if self.table is not None:
-            lesson.write_parquet(rows, self.table)
-        if self.as_json:
-            lesson.write_json(document)
-        else:
-            lesson.console().print(page())
+                save(draw()(document, facecolor=DARK if self.dark else "white"), self.picture)
+            if self.table is not None:
+                lesson.write_parquet(rows, self.table)
+        finally:  # what took minutes to measure is told whatever becomes of the files
+            if self.as_json:
+                lesson.write_json(document)
+            else:
+                lesson.console().print(page())
 
 
 def outputs(*, picture: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -73,6 +75,8 @@ def outputs(*, picture: bool = True) -> Callable[[Callable[..., None]], Callable
         def run(
             *, png: str | None = None, dark: bool = False, parquet: str | None, as_json: bool, **others: Any
         ) -> None:
+            if dark and png is None:
+                raise click.UsageError("--dark is about the picture: say where it goes with --png F")
             command(outputs=Outputs(picture_path(png), dark, lesson.parquet_path(parquet), as_json), **others)
 
         for option in reversed(options):

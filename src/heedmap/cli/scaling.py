@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -15,13 +17,14 @@ from heedmap.cli.outputs import Outputs, outputs
 from heedmap.errors import InputError
 
 if TYPE_CHECKING:
-    from heedmap.experiments.scaling import Point, Scaling
+    from heedmap.experiments.scaling import Point, Scaling, Settings
 
 _TABLES = (
     ("Spread of the scores, and entropy of a row (nats)", ("spread", "entropy"), 2),
     ("Largest weight of a row, and norm of the softmax's Jacobian", ("largest", "jacobian"), 3),
 )
 _FORMS = ("raw", "scaled")
+_RANDOM = {name: f"--{name}" for name in ("dims", "n", "seeds", "repeats", "correlation")} | {"law": "--components"}
 
 
 @click.command(short_help="Measure why scores are divided by √d_k, on random vectors or on a model's own heads.")
@@ -42,7 +45,9 @@ _FORMS = ("raw", "scaled")
 @click.option("--temperature", "temperatures", multiple=True, type=float, metavar="T",
               help="Also with scores divided by T, on a model's heads; may be repeated.")  # fmt: skip
 @outputs()
+@click.pass_context
 def command(
+    context: click.Context,
     dims: str,
     n: int,
     seeds: int,
@@ -69,6 +74,7 @@ def command(
     if model is not None or file is not None or text is not None:
         from heedmap.cli.scaling_heads import measure_model
 
+        _refuse_random(context)
         measure_model(model, file, text, tokens, temperatures, outputs)
         return
     for name, given in (("--tokens", tokens), ("--temperature", temperatures or None)):
@@ -77,18 +83,41 @@ def command(
     if correlation is not None and law != "correlated":
         raise InputError("scaling", expected="--correlation with --components correlated", got=f"{law} components")
 
-    from heedmap.experiments.scaling import Settings, head_dims_from, run_scaling
+    from heedmap.experiments.scaling import Settings, head_dims_from
 
     settings = Settings(head_dims_from(dims), n, seeds, repeats, law, 0.1 if correlation is None else correlation)
-    with lesson.working("drawing vectors", quiet=outputs.as_json) as say:
-        found = run_scaling(settings, lambda head_dim: say(f"d_k = {head_dim} done"))
+    found, interrupted = _measure(settings, quiet=outputs.as_json)
 
     def draw() -> Any:
         from heedmap.figures.scaling import scaling_figure
 
         return scaling_figure
 
-    outputs.deliver(found.document(), found.rows(), lambda: _page(found), draw)
+    outputs.deliver(found.document() | {"interrupted": interrupted}, found.rows(), lambda: _page(found), draw)
+    if interrupted:
+        lesson.end_interrupted(f"{len(found.settings.head_dims)} of {len(settings.head_dims)} values of d_k")
+
+
+def _refuse_random(context: click.Context) -> None:
+    """Raise where a setting of the random vectors stands beside a model, which has vectors of its own."""
+    for name, option in _RANDOM.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError("scaling", expected=f"{option} without a model or a text", got="both", do="leave one out")
+
+
+def _measure(settings: Settings, *, quiet: bool) -> tuple[Scaling, bool]:
+    """What was found, and whether Ctrl-C ended it before its end; without anything to keep the interruption goes on."""
+    from heedmap.experiments.scaling import Scaling, run_scaling
+
+    points: list[Point] = []
+    with lesson.working("drawing vectors", quiet=quiet) as say:
+        try:
+            return run_scaling(settings, lambda head_dim: say(f"d_k = {head_dim} done"), points), False
+        except KeyboardInterrupt:
+            done = tuple(dict.fromkeys(point.head_dim for point in points))
+            if not done:
+                raise
+            return Scaling(replace(settings, head_dims=done), tuple(points)), True
 
 
 def _page(found: Scaling) -> Group:
@@ -113,16 +142,22 @@ def _page(found: Scaling) -> Group:
         taken = found.point(head_dim, "raw", "saturated").measured.mean
         table.add_row(f"{head_dim:,}", *cells, *medians, f"{taken:.0%}")
     within, judged = agreement(found.points)
-    near = "" if settings.components.exact else ", which for uniform components is only nearly right"
+    near = "" if settings.components.exact else "; they are for Gaussian scores, which these come near as d_k grows"
+    seeds = "1 seed" if settings.seeds == 1 else f"{settings.seeds:,} seeds"
+    judgement = (
+        f"{within} of {judged} predictions lie within their interval{near}."
+        if judged
+        else "A single seed has no interval to hold a prediction to: give --seeds 2 or more."
+    )
     blocks += [
         _dimmed(table),
         Text(
             "\n"
-            f"{settings.n} queries × {settings.n} keys, {settings.seeds} seeds × {settings.repeats}, {settings.law} "
-            "components; ± is half the 95 % interval over seeds. raw: q·k; scaled: q·k / √d_k. Spread, Jacobian and "
+            f"{settings.n} queries × {settings.n} keys, {seeds} × {settings.repeats}, {settings.law} components; "
+            "± is half the 95 % interval over seeds. raw: q·k; scaled: q·k / √d_k. Spread, Jacobian and "
             "gradient are root mean squares."
         ),
-        Text(f"{within} of {judged} predictions lie within their interval{near}.\n", style="bold"),
+        Text(f"{judgement}\n", style="bold"),
     ]
     return Group(*blocks)
 

@@ -34,17 +34,16 @@ def measure_model(
     """Measure every head of a model over a text, and print, draw and write what was found."""
     if file is None and text is None:
         raise InputError("scaling", expected="a text for the model", got="none", do="give --file FILE or --text TEXT")
-    for temperature in temperatures:
-        if not 0 < temperature < float("inf"):
-            raise InputError("scaling", expected="a --temperature above 0", got=f"{temperature}")
     temperatures = list(dict.fromkeys(temperatures))
     source = read_source(text, file)
     with lesson.working(f"loading {name or 'minilm'}", quiet=outputs.as_json) as say:
         from heedmap.capture.models import resolve
         from heedmap.capture.positions import positions_of
         from heedmap.capture.tokens import tokenise
-        from heedmap.experiments.scaling_heads import claim, measure_heads
+        from heedmap.experiments.scaling_heads import check_temperature, claim, measure_heads
 
+        for temperature in temperatures:
+            check_temperature(temperature)
         loaded = resolve(name)
         positions = positions_of(loaded.model.config)
         found, inputs = tokenise(loaded.tokenizer, source.text, max_tokens=tokens, positions=positions)

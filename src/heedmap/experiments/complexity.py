@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ MEMORY_NOISE = 2**20
 """Bytes by which two runs of one process may differ: pages, thread stacks."""
 PROCESS_BYTES = 600 * 2**20
 """What a process with torch holds before it begins, kept free on top of what is predicted."""
+MOST_SECONDS = 1_000_000
 SHARE = 0.9
 """Share of the memory that can be had now which a measurement may take."""
 
@@ -62,10 +63,12 @@ class Settings:
                 raise InputError(WHERE, expected=f"{name} from {least} to {most:,}", got=f"{number!r}")
         if self.longest < self.shortest:
             raise InputError(WHERE, expected="longest of at least shortest", got=f"{self.longest} < {self.shortest}")
-        if not 0 < self.seconds < float("inf"):
-            raise InputError(WHERE, expected="a limit of seconds above 0", got=f"{self.seconds}")
-        if self.memory is not None and self.memory < 2**20:
-            raise InputError(WHERE, expected="a limit of memory of 1 MB or more", got=f"{self.memory:,} bytes")
+        if not 0 < self.seconds <= MOST_SECONDS:
+            raise InputError(
+                WHERE, expected=f"a limit of seconds above 0, to {MOST_SECONDS:,}", got=f"{self.seconds:g}"
+            )
+        if self.memory is not None and not 2**20 <= self.memory <= 2**60:
+            raise InputError(WHERE, expected="a limit of memory from 1 MB to 1 EB", got=f"{self.memory:.3g} bytes")
         unknown = [name for name in self.methods if name not in methods()]
         if unknown:
             raise InputError(WHERE, expected=f"methods among {', '.join(methods())}", got=repr(unknown[0]))
@@ -79,7 +82,7 @@ class Settings:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        return self.methods or methods()
+        return tuple(dict.fromkeys(self.methods)) or methods()
 
 
 @dataclass(frozen=True)
@@ -157,13 +160,45 @@ class Complexity:
         }  # fmt: skip
 
 
-def run_complexity(settings: Settings = Settings(), progress: Callable[[str], None] = lambda line: None) -> Complexity:
+@dataclass
+class Measured:
+    """What was measured so far; grows while it is made."""
+
+    settings: Settings
+    memory_limit: int = 0
+    products: tuple[dict[str, Any], ...] = ()
+    points: list[Point] = field(default_factory=list)
+
+    def fitted(self) -> Complexity:
+        """All of it, with the exponents of what there is."""
+        fits = [
+            Exponent(method, quantity, law)
+            for method in self.settings.chosen
+            for quantity in ("seconds", "bytes")
+            if (law := fitted(self.points, self.settings.fit_from, method, quantity)) is not None
+        ]
+        return Complexity(
+            self.settings, tuple(self.points), tuple(fits), self.products, describe_machine(), self.memory_limit
+        )
+
+
+def run_complexity(
+    settings: Settings = Settings(),
+    progress: Callable[[str], None] = lambda line: None,
+    into: Measured | None = None,
+) -> Complexity:
     """Measure every method at every length; see `Settings` for where it stops.
 
     A point that is predicted not to fit is skipped and says so with its size. A process that outgrows its room fails
     by itself, one that runs too long is ended: the machine is never filled.
+
+    Args:
+        progress: called with what is measured next.
+        into: gets what is found as it is found, so that an interruption keeps it.
     """
     limit = settings.memory if settings.memory is not None else int(available_memory() * SHARE)
+    measured = Measured(settings) if into is None else into
+    measured.memory_limit = limit
     progress("the matrix product of this machine")
     order = Order(PRODUCT, 0, 1, settings.head_dim, 2.5, PROCESS_BYTES)  # in its own room: it is no method's memory
     product = _run(order, 120)
@@ -174,22 +209,15 @@ def run_complexity(settings: Settings = Settings(), progress: Callable[[str], No
             got=product["status"],
             do="try again when the machine has more free memory and less to do",
         )
-    products = tuple(product["products"])
-    fastest = max(entry["operations_per_second"] for entry in products)
-    points: list[Point] = []
+    measured.products = tuple(product["products"])
+    fastest = max(entry["operations_per_second"] for entry in measured.products)
     for method in settings.chosen:
         last: Point | None = None
         for n in settings.lengths:
             progress(f"{method} at n = {n:,}")
             last = _point(settings, method, n, last, limit, fastest)
-            points.append(last)
-    fits = [
-        Exponent(method, quantity, law)
-        for method in settings.chosen
-        for quantity in ("seconds", "bytes")
-        if (law := fitted(points, settings.fit_from, method, quantity)) is not None
-    ]
-    return Complexity(settings, tuple(points), tuple(fits), products, describe_machine(), limit)
+            measured.points.append(last)
+    return measured.fitted()
 
 
 def predicted_bytes(method: str, shape: Shape) -> int:

@@ -14,9 +14,12 @@ from heedmap.errors import InputError
 from heedmap.experiments.components import LAWS, Components, Law
 from heedmap.experiments.gaussian_softmax import RowMeans, over_spreads
 from heedmap.experiments.intervals import Interval, student
+from heedmap.machine import available_memory
 
 WHERE = "scaling"
 HEAD_DIMS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+N_BY_N, N_BY_D = 7, 12
+"""Tables of n × n and of n × d_k numbers that one draw and its gradient hold at the most."""
 TAKEN = 0.9
 """A row is saturated where one weight is larger than this."""
 
@@ -115,7 +118,11 @@ class Scaling:
         }
 
 
-def run_scaling(settings: Settings = Settings(), progress: Callable[[int], None] | None = None) -> Scaling:
+def run_scaling(
+    settings: Settings = Settings(),
+    progress: Callable[[int], None] | None = None,
+    into: list[Point] | None = None,
+) -> Scaling:
     """Measure every quantity of `QUANTITIES` at every d_k, with scale 1 (raw) and 1/√d_k (scaled).
 
     Gradients are autograd's, through the float64 reference: of Σ output · g, with g of variance 1/d_k and values of
@@ -123,23 +130,43 @@ def run_scaling(settings: Settings = Settings(), progress: Callable[[int], None]
 
     Args:
         progress: called with each d_k when it is done.
+        into: gets the points of each d_k when it is done, so that an interruption keeps them.
+
+    Raises:
+        InputError: a draw that would not fit into the memory that can be had now.
     """
+    _check_room(settings)
     components = settings.components
     laws = {d: components.row_law(d) for d in settings.head_dims}
     widest = max(float(law.spread.max()) for law in laws.values())
     curves = over_spreads(settings.n, widest)
-    points: list[Point] = []
+    points: list[Point] = [] if into is None else into
     for head_dim in settings.head_dims:
         found = [_measure_seed(settings, head_dim, seed) for seed in range(settings.seeds)]
+        measured: list[Point] = []
         for form, scale in (("raw", 1.0), ("scaled", 1 / math.sqrt(head_dim))):
             predicted = predict(components, head_dim, scale, curves)
             for quantity in QUANTITIES:
                 interval = student([seed[form, quantity] for seed in found])
-                measured = interval.root() if quantity in SQUARED else interval
-                points.append(Point(head_dim, form, quantity, measured, predicted.get(quantity)))
+                interval = interval.root() if quantity in SQUARED else interval
+                measured.append(Point(head_dim, form, quantity, interval, predicted.get(quantity)))
+        points += measured
         if progress is not None:
             progress(head_dim)
     return Scaling(settings, tuple(points))
+
+
+def _check_room(settings: Settings) -> None:
+    n, head_dim = settings.n, max(settings.head_dims)
+    needed = 8 * n * (N_BY_N * n + N_BY_D * head_dim)
+    room = available_memory()
+    if needed > room:
+        raise InputError(
+            WHERE,
+            expected=f"a draw that fits into memory, of which {room / 1e9:,.1f} GB can be had",
+            got=f"n = {n:,} and d_k = {head_dim:,}, which take about {needed / 1e9:,.1f} GB",
+            do="lower --n or --dims",
+        )
 
 
 def predict(components: Components, head_dim: int, scale: float, curves: Callable[..., RowMeans]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from heedmap.experiments.spreads import score_spreads
 from heedmap.measure import sweep
 
 STATISTICS = ("entropy", "max_weight")
+TEMPERATURES = (1e-6, 1e6)
 NEAR = 0.2
 """A head keeps the textbook's claim where mean (in standard deviations) and variance are this close to 0 and 1."""
 
@@ -150,12 +151,11 @@ def measure_heads(
         temperatures: scores are divided by each of these as well, on top of the model's own scale.
 
     Raises:
-        InputError: a temperature that is not positive.
+        InputError: a temperature at which scores are no numbers, or all the same.
         UnsupportedError: a model that cannot be watched.
     """
     for temperature in temperatures:
-        if not (math.isfinite(temperature) and temperature > 0):
-            raise InputError("scaling", expected="temperatures above 0", got=f"{temperature}")
+        check_temperature(temperature)
     heads: list[Head] = []
     body = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
     named = inspect.signature(type(body).forward).parameters
@@ -166,6 +166,13 @@ def measure_heads(
         assert call.inputs is not None
         heads += _heads_of(call.part, call.layer, call.inputs, call.heads, temperatures)
     return heads
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise ``InputError`` for one at which scores in single precision are no numbers, or all the same."""
+    least, most = TEMPERATURES
+    if not least <= temperature <= most:
+        raise InputError("scaling", expected=f"temperatures from {least:g} to {most:,.0f}", got=f"{temperature:g}")
 
 
 def claim(heads: Sequence[Head]) -> Claim:

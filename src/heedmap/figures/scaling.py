@@ -63,8 +63,9 @@ def _subtitle(document: Mapping[str, Any]) -> str:
     )
     lines = "lines: the prediction" if document["prediction_exact"] else "lines: prediction for Gaussian scores"
     lines += "  ·  broken: no prediction"
+    seeds = "1 seed" if settings["seeds"] == 1 else f"{settings['seeds']} seeds"
     return (
-        f"{settings['n']} queries × {settings['n']} keys  ·  {law}  ·  {settings['seeds']} seeds  ·  "
+        f"{settings['n']} queries × {settings['n']} keys  ·  {law}  ·  {seeds}  ·  "
         f"points: measured, with 95 % intervals  ·  {lines}"
     )
 
@@ -73,10 +74,7 @@ def _curve(
     axes: Axes, document: Mapping[str, Any], quantity: str, form: str, color: str, style: Style
 ) -> list[tuple[float, str, str]]:
     """Draw one form, with its median row beside the mean gradient; returns heights, names and colours of the ends."""
-    points = sorted(
-        (p for p in document["points"] if p["quantity"] == quantity and p["form"] == form),
-        key=lambda point: point["head_dim"],
-    )
+    points = _points(document, quantity, form)
     dims = np.array([p["head_dim"] for p in points], dtype=float)
     mean = np.array([p["mean"] for p in points], dtype=float)
     if all(p["predicted"] is not None for p in points):
@@ -91,11 +89,17 @@ def _curve(
     )  # fmt: skip
     ends = [(float(mean[-1]), form, color)]
     if quantity == "gradient":
-        median = [p["mean"] for p in document["points"] if p["quantity"] == "gradient_median" and p["form"] == form]
+        median = [p["mean"] for p in _points(document, "gradient_median", form)]
         if len(median) == len(dims) and min(median) > 0:
             axes.plot(dims, median, color=color, linewidth=1.0, linestyle=_BROKEN, zorder=2)
             ends.append((float(median[-1]), "median", color))
     return ends
+
+
+def _points(document: Mapping[str, Any], quantity: str, form: str) -> list[Mapping[str, Any]]:
+    """One quantity of one form, by d_k."""
+    chosen = (p for p in document["points"] if p["quantity"] == quantity and p["form"] == form)
+    return sorted(chosen, key=lambda point: point["head_dim"])
 
 
 def _number(value: float | None, otherwise: float) -> float:
@@ -110,7 +114,7 @@ def _finish(axes: Axes, quantity: str, settings: Mapping[str, Any], style: Style
         top = math.log(settings["n"])
         axes.axhline(top, color=style.muted, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
-            f"ln {settings['n']} = {top:.2f}, uniform", (settings["head_dims"][0], top), xytext=(0, 3),
+            f"ln {settings['n']} = {top:.2f}, uniform", (min(settings["head_dims"]), top), xytext=(0, 3),
             textcoords="offset points", fontsize=7, color=style.muted,
         )  # fmt: skip
         axes.set_ylim(0, top * 1.12)
