@@ -20,6 +20,7 @@ help:
 	@echo 'make check     test, and before it format, lint, types and import rules'
 	@echo 'make install   the set-up alone'
 	@echo 'make test-transformers   run the tests of the models with the oldest and the newest transformers'
+	@echo 'make bench     time heedmap beside other ways to attend, other tools and plain models (FILE=book.txt)'
 	@echo 'make test-cuda hold the kernels to the reference on a GPU, and time them there'
 	@echo 'make test-ray  install Ray and datasets, run the tests of scans on a Ray cluster and over data sets'
 	@echo 'make sanitize  fuzz the compiled part under AddressSanitizer and UndefinedBehaviorSanitizer (needs cmake)'
@@ -92,6 +93,28 @@ test-transformers: $(INSTALLED)
 	  "$$other/bin/python" -m pytest -p no:cacheprovider -W ignore::DeprecationWarning -W ignore::FutureWarning \
 	    --ignore-glob='*/test_token*' tests/capture; \
 	done
+
+# make bench FILE=book.txt: every benchmark, some 40 minutes on a quiet machine; then docs/benchmarks.md from their figures.
+# The text has at least 8,192 tokens. What other tools need comes into build/tools.
+.PHONY: bench
+bench: RECORD := benchmarks/record
+bench: $(INSTALLED)
+	@test -f "$(FILE)" || { echo '[make bench] expected a text, got none; name one: make bench FILE=book.txt' >&2; exit 1; }
+	@$(PIP) install --quiet --no-deps --target build/tools --upgrade bertviz==1.4.1 circuitsvis==1.43.3 attnview==0.5.1
+	@$(PIP) install --quiet --target build/tools --upgrade importlib-metadata ipython
+	$(RUN)/python benchmarks/sweep.py --record
+	$(RUN)/python benchmarks/backward.py --record
+	$(RUN)/heedmap bench --lengths all --heads 1 --masks full,causal --seconds 10 --rounds 3 --json > $(RECORD)/bench-long.json.new
+	mv $(RECORD)/bench-long.json.new $(RECORD)/bench-long.json
+	$(RUN)/heedmap bench --lengths 131072 --heads 1 --methods eager --methods sdpa --methods native --json > $(RECORD)/bench-longest.json.new
+	mv $(RECORD)/bench-longest.json.new $(RECORD)/bench-longest.json
+	$(RUN)/heedmap bench --lengths 2048 --head-dims all --masks all --dtypes all --rounds 3 --json > $(RECORD)/bench-many.json.new
+	mv $(RECORD)/bench-many.json.new $(RECORD)/bench-many.json
+	$(RUN)/python benchmarks/look.py --file "$(FILE)" --record
+	$(RUN)/python benchmarks/models.py --file "$(FILE)" --record
+	$(RUN)/python benchmarks/tools.py --record
+	$(RUN)/python benchmarks/million.py --record
+	$(RUN)/python benchmarks/tables.py
 
 # Every law of every kernel with its tensors on a GPU, and the benchmark's cases there. Never run on a machine without one.
 .PHONY: test-cuda

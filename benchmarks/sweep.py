@@ -5,7 +5,6 @@ python benchmarks/sweep.py [--length N] [--rounds R]
 
 from __future__ import annotations
 
-
 import harness
 import torch
 from torch.nn import functional

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -147,6 +148,20 @@ def test_where_no_further_round_fits_the_first_is_told(clock: list[float]) -> No
     assert turns.in_turn({"a": slow}, rounds=3, seconds=200)["a"].rounds == 2
 
 
+def test_cores_at_work_are_told_from_what_the_system_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    counts = tmp_path / "stat"
+    monkeypatch.setattr(turns, "_TIMES", counts)
+    monkeypatch.setattr(turns.os, "cpu_count", lambda: 2)
+    user, nice, system, idle, waiting = 100, 0, 50, 1000, 10
+    counts.write_text(f"cpu  {user} {nice} {system} {idle} {waiting} 0 0 0 0 0\ncpu0 1 2 3\n")
+
+    def sleep(seconds: float) -> None:  # of 200 ticks 50 at work
+        counts.write_text(f"cpu  {user + 40} {nice} {system + 10} {idle + 130} {waiting + 20} 0 0 0 0 0\ncpu0 1 2 3\n")
+
+    monkeypatch.setattr(turns.time, "sleep", sleep)
+    assert turns.load() == pytest.approx(2 * 50 / 200)
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 ARGUMENTS = ["bench", "--lengths", "64,128", "--masks", "all", "--rounds", "1", "--heads", "1", "--methods", "heedmap",
@@ -158,7 +173,7 @@ def test_nothing_is_timed_on_a_busy_machine(
 ) -> None:
     monkeypatch.setattr(bench, "load", lambda: 3.0)
     assert main(ARGUMENTS) == 2
-    assert "[bench] expected a quiet machine, got a load of 3.0" in capsys.readouterr().err
+    assert "[bench] expected a quiet machine, got 3.0 cores at work for others" in capsys.readouterr().err
 
 
 def test_tables_name_every_method_and_length(capsys: pytest.CaptureFixture[str]) -> None:

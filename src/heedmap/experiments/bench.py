@@ -92,12 +92,12 @@ class Row:
 
 def refuse_if_busy(busy: bool = False) -> None:
     """Raise HeedmapError where other work shares the cores, whose figures would not be worth reporting."""
-    found = load()
-    if found > BUSY and not busy:
+    found = 0.0 if busy else load()
+    if found > BUSY:
         raise HeedmapError(
             WHERE,
             expected="a quiet machine",
-            got=f"a load of {found:.1f} in the last minute",
+            got=f"{found:.1f} cores at work for others",
             do="wait until other work is done, or add --busy to see figures all the same",
         )
 

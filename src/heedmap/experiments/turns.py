@@ -8,9 +8,13 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 BUSY = 0.5
-"""Load of the last minute, in processes besides this one, above which figures would not be worth reporting."""
+"""Cores at work for others, above which figures would not be worth reporting."""
+WATCHED = 2.0
+"""Seconds over which that is seen."""
+_TIMES = Path("/proc/stat")
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,23 @@ class Timing:
     rounds: int
 
 
-def load() -> float:
-    """Processes that wanted a core over the last minute; 0 where the system does not tell."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+def load(seconds: float = WATCHED) -> float:
+    """Cores that are at work while this process only waits.
+
+    Where the system does not tell, the processes that wanted a core over the last minute, this one's among them.
+    """
+    if not _TIMES.exists():
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    before = _idle_and_all()
+    time.sleep(seconds)
+    idle, every = (after - first for after, first in zip(_idle_and_all(), before, strict=True))
+    return (os.cpu_count() or 1) * (1 - idle / every) if every > 0 else 0.0
+
+
+def _idle_and_all() -> tuple[int, int]:
+    """Ticks that all cores have idled, waiting for disks included, and ticks there were."""
+    times = [int(field) for field in _TIMES.read_text().splitlines()[0].split()[1:9]]
+    return times[3] + times[4], sum(times)
 
 
 def in_turn(cases: Mapping[str, Callable[[], object]], rounds: int, seconds: float = math.inf) -> dict[str, Timing]:
