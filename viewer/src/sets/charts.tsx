@@ -135,11 +135,13 @@ export interface Bar {
   says: string
 }
 
-/** Bars between two ends of an axis, from 0 up. */
+/** Bars between two ends of an axis, from 0 up, or down where values are negative. */
 export function Bars(props: { bars: Bar[]; label: string; name: string; ends: [number, number] }) {
   const { width, height, left, right, top, bottom } = BOX
   const [low, high] = [Math.min(...props.bars.map((bar) => bar.from)), Math.max(...props.bars.map((bar) => bar.to))]
-  const most = Math.max(...props.bars.map((bar) => bar.value), Number.MIN_VALUE)
+  const most = Math.max(...props.bars.map((bar) => bar.value), 0)
+  const least = Math.min(...props.bars.map((bar) => bar.value), 0)
+  const tall = (value: number) => shareOf(value, [least, most]) * (height - top - bottom)
   const place = (at: number) => left + shareOf(at, [low, high]) * (width - left - right)
   return (
     <svg
@@ -150,17 +152,17 @@ export function Bars(props: { bars: Bar[]; label: string; name: string; ends: [n
       role="img"
       aria-label={props.name}
     >
-      <Frame height={height} x={props.ends} y={[0, most]} label={props.label} />
+      <Frame height={height} x={props.ends} y={[least, most]} label={props.label} />
       {props.bars.map((bar) => {
-        const tall = (bar.value / most) * (height - top - bottom)
+        const [from, to] = [tall(Math.min(0, bar.value)), tall(Math.max(0, bar.value))]
         return (
           <rect
             key={bar.from}
             class="set-bar"
             x={place(bar.from)}
             width={Math.max(0.5, place(bar.to) - place(bar.from) - 0.5)}
-            y={height - bottom - tall}
-            height={tall}
+            y={height - bottom - to}
+            height={to - from}
           >
             <title>{bar.says}</title>
           </rect>
