@@ -72,7 +72,7 @@ def test_a_limit_is_said(bank: Path, minilm_folder: Path, capsys: pytest.Capture
     ("arguments", "message"),
     [
         (["nowhere.conllu"], "nowhere.conllu"),
-        (["PROSE"], "expected CoNLL-U (ten columns parted by tabs)"),
+        (["PROSE"], "expected CoNLL-U (ten columns parted by tabs, heads that make a tree)"),
         (["BANK", "--model", "no-such-model-anywhere"], "no-such-model-anywhere"),
         (["BANK", "--relations", "det,nosuch"], "expected relations among"),
         (["BANK", "--relations", ","], "--relations"),

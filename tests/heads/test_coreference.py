@@ -67,6 +67,23 @@ def test_brackets_nest_touch_and_come_in_pieces(tmp_path: Path) -> None:
     assert found.mentions[3].head == 3  # the second word of the pieces together
 
 
+def test_empty_nodes_count_in_a_mention_and_make_none_alone(tmp_path: Path) -> None:
+    gone = line(1, "_", 0, entity="(1-x-1-new)").replace("1", "2.1", 1)
+    opened = line(1, "_", 0, entity="(2-x-3-new").replace("1", "2.2", 1)
+    (found,) = read(
+        tmp_path,
+        document(
+            line(1, "a", 0, entity="(1-x-1-new)"), line(2, "b", 1), gone, opened, line(3, "c", 1),
+            line(4, "d", 1, entity="2)"), line(5, "e", 1, entity="(1-x-1-new)"),
+        ),
+    )  # fmt: skip
+    assert [(one.chain, one.words, one.head) for one in found.mentions] == [
+        ("1", (0,), 0), ("2", (2, 3), 3), ("1", (4,), 4),
+    ]  # fmt: skip
+    assert found.unsaid == 1
+    assert [one.head for one in found.anaphors] == [4]
+
+
 def test_parts_go_by_the_names_of_the_document(tmp_path: Path) -> None:
     # CorefUD: eid-etype-head-other; the identity at the end may hold dashes of its own
     text = document(

@@ -55,6 +55,18 @@ def test_empty_nodes_are_no_words(tmp_path: Path) -> None:
     assert covered(found) == ["a", "b"]
 
 
+@pytest.mark.parametrize("heads", ["2 1 0", "0 3 4 2", "3 0 1"])
+def test_heads_that_run_in_a_circle_are_refused(tmp_path: Path, heads: str) -> None:
+    words = [line(str(number), "a", head, "dep") for number, head in enumerate(heads.split(), 1)]
+    with pytest.raises(InputError, match="in sentence 2: words that govern one another in a circle"):
+        read(tmp_path, line("1", "a", "0", "root") + "\n" + "".join(words))
+
+
+def test_half_a_tree_is_no_circle(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, line("1", "a", "2", "dep") + line("2", "b") + line("3", "c", "0", "root"))
+    assert [word.head for word in found.words] == [1, None, ROOT]
+
+
 def test_without_its_text_a_sentence_is_put_together_with_its_spaces(tmp_path: Path) -> None:
     words = (
         line("1", "Say", "0", "root", r"SpacesAfter=\u00A0") + line("2", "it", "1", "obj", "SpaceAfter=No")

@@ -30,6 +30,7 @@ class Counts:
     documents: int = 0
     windows: int = 0
     mentions: int = 0
+    of_empty_nodes: int = 0
     anaphors: int = 0
     without_antecedent_here: int = 0
     head_without_unit: int = 0
@@ -41,6 +42,7 @@ class Counts:
             "documents": self.documents,
             "windows": self.windows,
             "mentions": self.mentions,
+            "mentions left out, of empty nodes alone": self.of_empty_nodes,
             "mentions with an antecedent in their document": self.anaphors,
             "lost: every antecedent lies in another window": self.without_antecedent_here,
             "lost: head word shares a token or has none": self.head_without_unit,
@@ -116,6 +118,7 @@ def _windows(loaded: LoadedModel, number: int, document: Document, most: int, co
     """The windows of a document, each as long as fits."""
     counts.documents += 1
     counts.mentions += len(document.mentions)
+    counts.of_empty_nodes += document.unsaid
     anaphors = {id(mention) for mention in document.anaphors}
     counts.anaphors += len(anaphors)
     found = []

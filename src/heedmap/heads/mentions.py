@@ -3,7 +3,8 @@
 An opening bracket `(1-person-new-…` begins a mention on this word, `1)` ends it, `(1-person-…)` is a mention of one
 word; they may nest, and a mention in pieces has its pieces numbered (`(1[1/2]-…`, `1[1/2])`). The document's
 `# global.Entity` line names the parts between dashes; the first is the chain. A mention is represented by one word: of
-its `minspan` (numbers of words within the mention) or `head` the one that governs the others in the tree.
+its `minspan` (numbers of words within the mention) or `head` the one that governs the others in the tree. Empty nodes
+count in those numbers and are no words: a mention of nothing else is left out, and counted.
 
 Source: universaldependencies.org/misc.html#entity; CorefUD format.
 """
@@ -11,7 +12,7 @@ Source: universaldependencies.org/misc.html#entity; CorefUD format.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,13 +43,15 @@ class Mention:
 class Document:
     """Sentences that belong together, and their mentions in the order of their heads.
 
-    `starts` is the number of each sentence's first word in the document.
+    `starts` is the number of each sentence's first word in the document; `unsaid` counts the mentions of empty nodes
+    alone, which are left out.
     """
 
     name: str
     sentences: tuple[Sentence, ...]
     starts: tuple[int, ...]
     mentions: tuple[Mention, ...]
+    unsaid: int = 0
 
     @property
     def anaphors(self) -> list[Mention]:
@@ -100,12 +103,24 @@ def _document(sentences: list[Sentence], name: str) -> Document:
     reader = _Brackets(parts.split("-"), name)
     words = [(start, sentence, number) for start, sentence in zip(starts, sentences, strict=True)
              for number in range(len(sentence.words))]  # fmt: skip
-    for index, (_, sentence, number) in enumerate(words):
-        reader.read(index, sentence.words[number].misc.get("Entity", ""), sentence)
+    for start, sentence in zip(starts, sentences, strict=True):
+        for place, value in _values(sentence):
+            reader.read(None if place is None else start + place, value, sentence)
     reader.check_closed()
-    mentions = [_mention(own, chain, fields, words) for own, chain, fields in reader.found]
+    said = [found for found in reader.found if max(found[0]) >= 0]
+    mentions = [_mention(own, chain, fields, words) for own, chain, fields in said]
     order = sorted(mentions, key=lambda mention: (mention.head, mention.words[0], -len(mention.words)))
-    return Document(name, tuple(sentences), tuple(starts), tuple(order))
+    return Document(name, tuple(sentences), tuple(starts), tuple(order), len(reader.found) - len(said))
+
+
+def _values(sentence: Sentence) -> Iterator[tuple[int | None, str]]:
+    """`Entity` of each word by number, and of each empty node without one, in the order of the lines."""
+    empty = list(sentence.empty)
+    for number, word in enumerate(sentence.words):
+        while empty and empty[0][0] <= number:
+            yield None, empty.pop(0)[1]
+        yield number, word.misc.get("Entity", "")
+    yield from ((None, value) for _, value in empty)
 
 
 class _Brackets:
@@ -116,9 +131,14 @@ class _Brackets:
         self._document = document
         self._open: dict[tuple[str, int], list[_Open]] = {}
         self._pieces: dict[str, list[tuple[list[int], Sequence[str]]]] = {}
+        self._empty = 0
         self.found: list[tuple[tuple[int, ...], str, dict[str, str]]] = []
+        """Words (below 0 for empty nodes), chain and fields of each mention."""
 
-    def read(self, word: int, value: str, sentence: Sentence) -> None:
+    def read(self, word: int | None, value: str, sentence: Sentence) -> None:
+        if word is None:
+            self._empty -= 1
+            word = self._empty
         begun: list[tuple[str, int]] = []
         at = 0
         ended: list[tuple[str, int]] = []
@@ -155,7 +175,7 @@ class _Brackets:
         if one.number < one.of:
             return
         taken, self._pieces[chain] = held[-one.of :], held[: -one.of]
-        words = tuple(sorted({word for own, _ in taken for word in own}))
+        words = tuple(dict.fromkeys(word for own, _ in taken for word in own))
         self.found.append((words, chain, dict(zip(self._names, taken[0][1], strict=False))))
 
     def check_closed(self) -> None:
@@ -173,12 +193,13 @@ class _Brackets:
 def _mention(own: tuple[int, ...], chain: str, fields: dict[str, str], words: list[Any]) -> Mention:
     stated = fields.get("minspan") or fields.get("head") or ""
     numbers = [int(number) for number in stated.split(",") if number.isdigit()]
-    span = [own[number - 1] for number in numbers if 0 < number <= len(own)] or list(own)
+    said = tuple(word for word in own if word >= 0)
+    span = [own[number - 1] for number in numbers if 0 < number <= len(own) and own[number - 1] >= 0] or list(said)
     head = next((word for word in span if _governor(word, words) not in span), span[-1])
     _, sentence, number = words[head]
     word = sentence.words[number]
     kind = {"PRON": "pronoun", "PROPN": "proper"}.get(word.pos, "nominal")
-    return Mention(own, head, chain, kind, word.form.casefold())
+    return Mention(said, head, chain, kind, word.form.casefold())
 
 
 def _governor(word: int, words: list[Any]) -> int:

@@ -2,8 +2,9 @@
 
 Words are the lines with whole numbers. A multiword token (`3-4 don't`) carries the surface form of its words: they get
 their own parts of it where their forms make it up (`do`, `n't`), else all of them get the whole (`zum` of zu, dem).
-Empty nodes (`8.1`) are no words. The text is the sentence's `# text`; where that is missing or says something else than
-the words do, it is put together from them, with `SpaceAfter=No` and `SpacesAfter`.
+Empty nodes (`8.1`) are no words; what coreference says on them is kept beside the words. The text is the sentence's
+`# text`; where that is missing or says something else than the words do, it is put together from them, with
+`SpaceAfter=No` and `SpacesAfter`.
 
 Source: universaldependencies.org/format.html.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -48,7 +49,8 @@ class Sentence:
     """One sentence of a file; `number` counts from 0 in the file, `name` is its `sent_id` or number.
 
     `document` names the document that begins here, `paragraph` says whether a paragraph does; `rebuilt`, whether the
-    text was put together from the words; `entity` is the `# global.Entity` of a document that begins here.
+    text was put together from the words; `entity` is the `# global.Entity` of a document that begins here. `empty` has
+    the empty nodes: how many words stand before each, and its `Entity`.
     """
 
     number: int
@@ -59,6 +61,7 @@ class Sentence:
     paragraph: bool = False
     rebuilt: bool = False
     entity: str | None = None
+    empty: tuple[tuple[int, str], ...] = ()
 
     @property
     def has_tree(self) -> bool:
@@ -70,7 +73,8 @@ def read_sentences(path: str | os.PathLike[str], limit: int | None = None) -> It
     """The sentences of a CoNLL-U file, one after another, the first `limit` of them.
 
     Raises:
-        InputError: no CoNLL-U, no UTF-8, no sentence, or a word whose head is none of its sentence.
+        InputError: no CoNLL-U, no UTF-8, no sentence, a word whose head is none of its sentence, or heads that run in a
+            circle.
         StorageError: a file that cannot be read.
     """
     path = Path(path)
@@ -101,7 +105,7 @@ def read_sentences(path: str | os.PathLike[str], limit: int | None = None) -> It
 def _refused(path: Path, number: int, got: str) -> InputError:
     return InputError(
         "conllu",
-        expected=f"CoNLL-U (ten columns parted by tabs) in {path}",
+        expected=f"CoNLL-U (ten columns parted by tabs, heads that make a tree) in {path}",
         got=f"in sentence {number + 1}: {got.rstrip('.')}",
         do="give a CoNLL-U file, such as a treebank of Universal Dependencies",
     )
@@ -135,6 +139,7 @@ def _sentence(tokens: TokenList, number: int, path: Path) -> Sentence:
     for surface, (start, _) in zip(surfaces, places, strict=True):
         spans += [(start + first, start + last) for first, last in surface.parts]
     words = [_word(token, span, len(plain), number, path) for token, span in zip(plain, spans, strict=True)]
+    _check_tree(words, number, path)
     named, document = tokens.metadata.get("sent_id"), _mark(tokens, "newdoc")
     return Sentence(
         number,
@@ -145,7 +150,33 @@ def _sentence(tokens: TokenList, number: int, path: Path) -> Sentence:
         _mark(tokens, "newpar") is not None,
         rebuilt,
         tokens.metadata.get("global.Entity"),
+        _empty(tokens),
     )
+
+
+def _check_tree(words: Sequence[Word], number: int, path: Path) -> None:
+    """Refuse words that govern one another in a circle."""
+    good: set[int | None] = {None, ROOT}
+    for first in range(len(words)):
+        way: dict[int | None, None] = {}
+        at: int | None = first
+        while at not in good:
+            if at is None or at in way:
+                raise _refused(path, number, f"words that govern one another in a circle, from word {first + 1} on")
+            way[at] = None
+            at = words[at].head
+        good.update(way)
+
+
+def _empty(tokens: TokenList) -> tuple[tuple[int, str], ...]:
+    """The empty nodes: how many words stand before each, and its `Entity`."""
+    found, before = [], 0
+    for token in tokens:
+        if isinstance(token["id"], int):
+            before = token["id"]
+        elif token["id"][1] == ".":
+            found.append((before, (token["misc"] or {}).get("Entity", "")))
+    return tuple(found)
 
 
 def _mark(tokens: TokenList, kind: str) -> str | None:
