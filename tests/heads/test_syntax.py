@@ -169,6 +169,7 @@ def test_the_bootstrap_is_that_of_whole_sentences() -> None:
     assert bootstrap.interval(right, items) == Bootstrap.of(400, seed=1).interval(right, items)
     assert bootstrap.interval(right, items) != Bootstrap.of(400, seed=2).interval(right, items)
     assert all(np.isnan(bootstrap.interval(np.zeros(400), np.zeros(400))))
+    assert all(np.isnan(bootstrap.interval(np.eye(400)[3], np.eye(400)[3]))), "one sentence says nothing of others"
 
 
 def test_a_causal_model_is_noticed(bank) -> None:

@@ -46,7 +46,7 @@ def arrows_figure(shown: Shown, weights: np.ndarray, model: str, *, facecolor: s
         above = _STEP * (1.2 + max([_height(arc.dependent, arc.head) for arc in shown.arcs] or [1]))
         below = _STEP * (1.2 + max([_height(start, end) for start, end, _, _ in arrows] or [1]))
         width = max(float(middles[-1]) + widths[-1] / 2 + _MARGIN, 6.4)
-        height = _TOP + above + 0.3 + below + 0.35
+        height = _TOP + above + 0.3 + below + 0.5
         figure.set_size_inches(width, height)
         middles = middles + (width - _MARGIN - float(middles[-1]) - widths[-1] / 2) / 2
         axes = figure.add_axes((0, 0, 1, 1))
@@ -68,9 +68,9 @@ def arrows_figure(shown: Shown, weights: np.ndarray, model: str, *, facecolor: s
         asked = (
             "the word that looks most at each" if shown.reading == READINGS[2] else "the word that each looks at most"
         )
-        key = f"above: gold arcs, head to dependent   ·   below: {asked}; solid right, dashed wrong, grey not asked"
-        key = fit_line(figure, key, width - 2 * _MARGIN, _SMALL)
-        axes.text(_MARGIN, height - 0.2, key, fontsize=_SMALL, color=style.muted)
+        for up, key in ((0.35, "above: gold arcs, head to dependent"),
+                        (0.18, f"below: {asked}; solid right, dashed wrong, grey not asked")):  # fmt: skip
+            axes.text(_MARGIN, height - up, key, fontsize=_SMALL, color=style.muted)
     return figure
 
 

@@ -24,11 +24,11 @@ class Bootstrap:
     def interval(self, right: np.ndarray, items: np.ndarray) -> tuple[float, float]:
         """Low and high end, at 95 %, of Σ right / Σ items over texts; `right` and `items` are numbers of each text.
 
-        Draws without any item are left out; without any draw that has one the interval is NaN.
+        Draws without any item are left out. Items of one text alone, or none, have no interval: NaN.
         """
+        if np.count_nonzero(items) < 2:
+            return float("nan"), float("nan")
         total = self.counts @ items
         some = total > 0
-        if not some.any():
-            return float("nan"), float("nan")
         low, high = np.quantile((self.counts @ right)[some] / total[some], [0.025, 0.975])
         return float(low), float(high)

@@ -55,12 +55,13 @@ class Shown:
 def sentence_to_show(
     relations: Sequence[Relation], sentences: Sequence[tuple[Sentence, Units, list[Arc]]]
 ) -> Shown | None:
-    """The relation whose head is furthest above its offset, in the odd sentence of 5 to 14 words with most of its arcs;
-    of several the first. Whether the head is right there has no say. None where no such sentence is."""
+    """The relation whose head is most surely above its offset (by the lower end of the gain's interval), in the odd
+    sentence of 5 to 14 words with most of its arcs; of several the first. Whether the head is right there has no say.
+    None where no such sentence is."""
     told = [(relation, relation.best(), relation.baseline()) for relation in relations if relation.odd_items]
     if not told:
         return None
-    relation, best, _ = max(told, key=lambda one: np.nan_to_num(one[1].accuracy - one[2].accuracy, nan=-1))
+    relation, best, _ = max(told, key=lambda one: np.nan_to_num(one[0].gain(one[1], one[2])[1], nan=-1))
     counts = [
         sum(arc.relation == relation.name for arc in arcs)
         if sentence.number % 2 and len(units) in LENGTHS and len(sentence.words) == len(units)
