@@ -85,6 +85,7 @@ def test_out_holds_tables_that_state_what_they_were_found_on(
         (["EMPTY"], "an empty file"),
         (["GAP1"], "two examples of GAP at least"),
         (["ONE"], "two documents at least"),
+        (["ONE", "ONE"], "expected each file once, got"),
         (["ONE", "--tokens", "4"], "--tokens"),
         (["ONE", "--model", "no-such-model-anywhere"], "no-such-model-anywhere"),
     ],

@@ -53,6 +53,7 @@ def command(
     with GoldProgress(model or "minilm", "texts", quiet=as_json) as tell:
         from heedmap.heads.gap import is_gap
 
+        _check_once(files)
         gap = [file for file in files if is_gap(file)]
         chained = [file for file in files if file not in gap]
         documents = _documents(chained, limit)
@@ -92,6 +93,15 @@ def command(
             lesson.console().print(page(table))
         for path in paths:
             click.echo(path)
+
+
+def _check_once(files: tuple[Path, ...]) -> None:
+    """Refuse a file that is named twice: a head would be chosen and scored on the same texts."""
+    seen: set[Path] = set()
+    for file in files:
+        if (real := file.resolve()) in seen:
+            raise InputError("coreference", expected="each file once", got=f"{file} twice")
+        seen.add(real)
 
 
 def _documents(files: list[Path], limit: int | None) -> list[Document]:
