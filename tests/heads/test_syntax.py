@@ -13,7 +13,7 @@ from heedmap.heads.intervals import Bootstrap
 from heedmap.heads.showing import sentence_to_show
 from heedmap.heads.syntax import OFFSETS, READINGS, Arc, Lost, Tally, arcs_of, hits_of, pointed, relation_of
 from heedmap.heads.syntax_findings import chosen, findings, interval
-from heedmap.heads.trees import Sentence, Word, read_sentences
+from heedmap.heads.trees import ROOT, Sentence, Word, read_sentences
 from heedmap.heads.units import Units, align
 
 ABOUT = About("m", None, "d", 1, 0, "c")
@@ -226,6 +226,23 @@ def test_the_shown_sentence_is_an_odd_one_and_its_arrows_are_judged(bank) -> Non
     assert all(right for *_, right in asked)
     assert all(not right for *_, right in shown.arrows(weights[5]))
     assert sentence_to_show(relations, [(sentence, units, []) for sentence, units, _ in bank]) is None
+
+
+def test_the_shown_relation_is_surely_above_its_offset_not_once_by_chance() -> None:
+    found, bank = Tally(NAMES), []
+    for number in range(40):
+        arcs = [Arc(0, 3, "obj") if number // 2 % 2 else Arc(3, 0, "obj")]
+        if number < 2:  # one odd arc that the head finds and the offset does not
+            arcs.append(Arc(1, 2 + number, "list"))
+        found.add(number, arcs, planted(5, arcs, np.random.default_rng(number)))
+        words = tuple(Word("w", 2 * place, 2 * place + 1, ROOT, "root", "X") for place in range(5))
+        spans = [(word.start, word.end) for word in words]
+        bank.append((Sentence(number, str(number), "w w w w w", words), align(spans, list(spans)), arcs))
+    gains = {one.name: one.gain(one.best(), one.baseline()) for one in found.scores()}
+    assert gains["list"][0] > gains["obj"][0]
+    shown = sentence_to_show(found.scores(), bank)
+    assert shown is not None
+    assert shown.relation == "obj"
 
 
 def test_nothing_to_score_and_foreign_weights_are_refused() -> None:
