@@ -107,7 +107,7 @@ def test_a_planted_head_resolves_everything(minilm_tokenizer, tiny_model, tmp_pa
             side.weight.zero_()
             side.bias.zero_()
             side.weight[:4, :4] = 4 * torch.eye(4)
-    text = story("x") + story("y")
+    text = "".join(story(name) for name in "wxyz")  # two odd documents: one alone has no interval
     found = measure_chains(resolve(model, minilm_tokenizer), documents(tmp_path, text))
     assert found.classes[0].best() == 0
     assert found.classes[0].of_head(0) == (1.0, 1.0, 1.0)
