@@ -130,9 +130,10 @@ def test_scores_that_are_no_longer_finite_do_not_stop_the_training(llama):
     assert {name.split("/")[-1] for name in logged[0][1]} == {f"0.{head}" for head in range(4)}
 
 
-def test_every_must_be_a_number_of_steps(llama):
-    with pytest.raises(InputError, match="from 1, got 0"):
-        Gauge(llama, print, every=0)
+@pytest.mark.parametrize("every", [0, -1, True, 1.5, None])
+def test_every_must_be_a_number_of_steps(llama, every):
+    with pytest.raises(InputError, match="from 1, got "):
+        Gauge(llama, print, every=every)
 
 
 # --- transformers' Trainer ------------------------------------------------------------------------------------------

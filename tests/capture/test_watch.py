@@ -600,3 +600,10 @@ def test_minilms_known_heads_come_out_of_watch(minilm, minilm_tokenizer):
     assert profile[at == -1] / (len(words) - 1) == pytest.approx(0.555, abs=5e-4)
     for layer, head in ((2, 7), (2, 9), (4, 5)):
         assert 0.86 <= seen.call(layer).measurements["received_mean"][0, head, 0] <= 0.895
+
+
+@pytest.mark.parametrize("statistics", [3, None, 1.5])
+def test_statistics_that_are_no_names_are_one_line(tiny_model: Any, statistics: Any) -> None:
+    expected = r"\[statistics\] expected .*a name or a list of names"
+    with pytest.raises(InputError, match=expected), watch(tiny_model("gpt2"), statistics=statistics):
+        pass

@@ -65,7 +65,7 @@ class Gauge:
         collapsed: float = COLLAPSED,
         exploded: float = EXPLODED,
     ) -> None:
-        if not isinstance(every, int) or every < 1:
+        if not isinstance(every, int) or isinstance(every, bool) or every < 1:
             raise InputError("Gauge", expected="every as a number of steps from 1", got=repr(every))
         self.every = every
         self.step = 0

@@ -20,7 +20,7 @@ from heedmap.capture.lazy_mask import LazyMask
 from heedmap.capture.selection import Selection
 from heedmap.errors import HeedmapError, InputError, UnsupportedError
 from heedmap.measurements import Measurements
-from heedmap.statistics.catalogue import lacking, needs_value
+from heedmap.statistics.catalogue import asked_names, lacking, needs_value
 
 if TYPE_CHECKING:
     from heedmap.capture.ablation import Ablation
@@ -92,7 +92,9 @@ class Session:
     ) -> None:
         self.model = model
         self.selection = selection
-        self.statistics: str | tuple[str, ...] = statistics if isinstance(statistics, str) else tuple(statistics)
+        self.statistics: str | tuple[str, ...] = (
+            statistics if isinstance(statistics, str) else tuple(asked_names(statistics))
+        )
         self.keep_inputs = keep_inputs
         self.compute = compute
         """Computes the output of every call in place of measuring; for the self-check."""

@@ -53,7 +53,7 @@ def command(
 
     opened = open_run(run)
     readings = read_passages(opened, which)
-    chosen = None if head is None else find_head(opened, head)
+    chosen = None if head is None else find_head(opened, head, "spans")
     if chosen is not None:
         readings.of_head(chosen)  # refuses, before anything is drawn, a head that reads another text
     crossed = between(opened)

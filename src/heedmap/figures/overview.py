@@ -100,7 +100,9 @@ def overview(
     return figure
 
 
-def find_head(run: Run, head: tuple[str, int, int] | tuple[int, int] | str) -> tuple[str, int, int]:
+def find_head(
+    run: Run, head: tuple[str, int, int] | tuple[int, int] | str, where: str = "overview"
+) -> tuple[str, int, int]:
     """The (part, layer, head) that ``head`` names in this run; ``InputError`` where there is none or two."""
     wanted = head
     if isinstance(head, str):
@@ -117,7 +119,7 @@ def find_head(run: Run, head: tuple[str, int, int] | tuple[int, int] | str) -> t
     layers = sorted({layer for _, layer, _ in run.heads})
     heads = sorted({number for _, _, number in run.heads})
     raise InputError(
-        "overview",
+        where,
         expected=f"a head of this run as layer.head, layers {_span(layers)}, heads {_span(heads)}",
         got=repr(head) if not found else f"{head!r}, which {len(found)} parts of the model have",
         do=None if not found else f"name the part: {found[0][0]}.{found[0][1]}.{found[0][2]}",
