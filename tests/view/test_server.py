@@ -113,8 +113,14 @@ def test_nothing_but_reading_is_allowed(server: ViewServer, method: str) -> None
 
 
 def test_every_answer_forbids_everything_from_elsewhere(server: ViewServer) -> None:
-    for path in ("", "viewer.js", "runs/0/run.json", "nothing"):
-        headers = ask(server, path)[1]
+    for path, method in (
+        ("", "GET"),
+        ("viewer.js", "GET"),
+        ("runs/0/run.json", "GET"),
+        ("nothing", "GET"),
+        ("", "POST"),
+    ):
+        headers = ask(server, path, method=method)[1]
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"

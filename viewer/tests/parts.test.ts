@@ -4,7 +4,7 @@ import type { Opened, Tokens } from '../src/data/run'
 import { parseMeta } from '../src/data/run'
 import { LeftOutError } from '../src/data/source'
 import { decode } from '../src/data/safetensors'
-import { ticks } from '../src/ui/axes'
+import { inward, ticks } from '../src/ui/axes'
 import { outline } from '../src/ui/chart'
 import { number, oneLine, utf16Offsets, visible } from '../src/ui/format'
 import { moved, zoomed } from '../src/ui/gestures'
@@ -255,4 +255,9 @@ test('a pooled map is drawn where its cells lie, however numpy.array_split cut i
 test('windows are cut evenly', () => {
   const bounds = split(2048, 622)
   for (let i = 0; i <= 622; i++) expect(Math.abs(bounds[i] - (i * 2048) / 622)).toBeLessThan(1)
+})
+
+test('the last number of an axis ends within the picture', () => {
+  expect(inward('2,000', 8)).toBe(8 - 5 * 3.6)
+  expect(inward('2,000', 40)).toBe(0)
 })

@@ -121,6 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Keep the terminal quiet."""
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is neither GET nor HEAD, or no request at all, under the same policy as everything else."""
+        reply = f"{message or HTTPStatus(code).phrase}\n".encode("ascii", "replace")
+        self._send(HTTPStatus(code), reply, extra={"Connection": "close"})
+
     def _answer(self) -> None:
         with contextlib.suppress(ConnectionError, TimeoutError):  # the browser went away
             if not self._from_here():

@@ -55,6 +55,12 @@ export function ticks(
   return found
 }
 
+/** Half the width of a digit, at most. */
+const HALF_DIGIT = 3.6
+
+/** How far a number in the middle of its tick must move to the left to end before the picture does, `room` pixels on. */
+export const inward = (text: string, room: number): number => Math.min(0, room - text.length * HALF_DIGIT)
+
 type Props = MatrixProps & {
   view: View
   plot: { width: number; height: number }
@@ -108,6 +114,7 @@ export function Axes({ view, plot, gutter, size, words, labels, offsets, pinned,
         {columns.map((tick) => (
           <g key={tick.index} transform={`translate(${tick.at} -7)`} class={`tick${mark(tick.index, key, pinned.key)}`}>
             <text
+              x={tick.word ? undefined : inward(tick.text, size.width - gutter.left - tick.at)}
               transform={tick.word ? 'rotate(-48)' : undefined}
               text-anchor={tick.word ? 'start' : 'middle'}
               dy={tick.word ? '0.3em' : '-0.2em'}

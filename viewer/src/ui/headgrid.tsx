@@ -140,14 +140,14 @@ export function HeadGrid({ maps, order, keys, kinds, values, range, onTell, onOp
   )
 }
 
-function Small({ one, table }: { one: Thumbnail; table: Uint8Array }) {
+function Small({ one, table }: { one: Thumbnail; table: Uint8Array<ArrayBuffer> }) {
   const canvas = useRef<HTMLCanvasElement>(null)
   useEffect(
     () =>
       soon(() => {
         const pixels = new ImageData(one.keys, one.rows)
-        for (let i = 0; i < one.values.length; i++)
-          pixels.data.set(table.subarray(4 * one.values[i], 4 * one.values[i] + 4), 4 * i)
+        const [colours, to] = [new Uint32Array(table.buffer), new Uint32Array(pixels.data.buffer)]
+        for (let i = 0; i < to.length; i++) to[i] = colours[one.values[i]]
         canvas.current?.getContext('2d')!.putImageData(pixels, 0, 0)
       }),
     [one, table],
