@@ -38,6 +38,12 @@ def test_the_summary_says_what_heads_do_and_what_was_left_out(given, made, capsy
     assert "\033" not in printed
 
 
+def test_reasons_beyond_the_first_are_counted(given, tmp_path: Path, capsys) -> None:
+    bad = json_lines(tmp_path / "bad.jsonl", [*texts(1), "", " ", 3, [], None, {}], "body")
+    assert main(["scan", str(bad), *given[1:], "--out", str(tmp_path / "set")]) == 0
+    assert "  and 1 more reasons, in the table texts" in capsys.readouterr().out
+
+
 def test_json_is_one_document(given, made, capsys) -> None:
     assert main(["scan", *given, "--out", made, "--shard-texts", "4", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

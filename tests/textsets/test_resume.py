@@ -16,7 +16,7 @@ import pytest
 from tests.made_sets import json_lines, texts
 
 from heedmap.capture.models import resolve
-from heedmap.errors import InputError, RunError
+from heedmap.errors import HeedmapError, InputError, RunError
 from heedmap.sets.reader import open_set
 from heedmap.textsets import scan as scan_module
 from heedmap.textsets.measurer import Measurer
@@ -161,6 +161,15 @@ def test_other_arguments_do_not_go_on_with_a_set(
     with pytest.raises(RunError) as caught:
         scan(**given | change, out=tmp_path / "set")
     assert line in str(caught.value)
+
+
+def test_a_scan_that_kept_nothing_gives_way_to_the_corrected_one(given, whole, tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    for mistake in ({"model": "no-such-folder/"}, {"limit": 3, "layers": [9]}):
+        with pytest.raises(HeedmapError):
+            scan(**given | mistake, out=out)
+    scan(**given, out=out)
+    assert content(out) == whole
 
 
 def test_texts_that_changed_do_not_go_on_with_a_set(given, tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def page(found: TextSet) -> Group:
     if why:
         lines += [Text(""), Text(f"left out: {sum(why.values()):,} texts", style="yellow")]
         lines += [Text(printable(f"  {count:,} × {reason}")) for reason, count in why.most_common(_REASONS)]
+        if len(why) > _REASONS:
+            lines.append(Text(f"  and {len(why) - _REASONS:,} more reasons, in the table texts"))
     for warning, count in meta.get("warnings", {}).items():
         lines.append(Text(printable(f"warning, {count:,} × {warning}"), style="yellow"))
     checked = meta.get("self_check")

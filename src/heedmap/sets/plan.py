@@ -26,13 +26,15 @@ def make_folder(folder: Path) -> Path:
 def begin(folder: Path, plan: Mapping[str, Any]) -> None:
     """Write the plan of a new set, or hold an earlier one of this folder to it.
 
+    A plan by which nothing has been kept yet (a column was misspelt, a model not found) gives way to the new one.
+
     Raises:
         RunError: the folder holds something else, or a set of other texts or arguments.
     """
     asked = json.loads(json.dumps(plan))
     document = read_json(folder / PLAN_JSON)
+    strange = sorted(item.name for item in folder.iterdir() if not item.name.startswith(PLAN_JSON))
     if document is None:
-        strange = sorted(item.name for item in folder.iterdir() if not item.name.startswith(PLAN_JSON))
         if strange:
             raise RunError(
                 WHERE,
@@ -43,6 +45,9 @@ def begin(folder: Path, plan: Mapping[str, Any]) -> None:
         put_json(folder / PLAN_JSON, {"format": FORMAT, "version": VERSION, "plan": asked})
         return
     before = plan_of(document, folder)
+    if before != asked and not strange:
+        put_json(folder / PLAN_JSON, {"format": FORMAT, "version": VERSION, "plan": asked})
+        return
     for name in sorted({*before, *asked}):
         if before.get(name) != asked.get(name):
             raise RunError(
