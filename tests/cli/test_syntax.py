@@ -77,6 +77,7 @@ def test_a_limit_is_said(bank: Path, minilm_folder: Path, capsys: pytest.Capture
         (["BANK", "--relations", "det,nosuch"], "expected relations among"),
         (["BANK", "--relations", ","], "--relations"),
         (["BANK", "--limit", "1"], "--limit"),
+        (["UNSEEN"], "none that can be scored in 2 sentences: 0 of words that share a token, 2 of words without one"),
         (["BANK", "--dark"], "--dark is about pictures"),
         (["BANK", "--out", "PROSE"], "which is a file"),
     ],
@@ -86,7 +87,9 @@ def test_mistakes_are_one_line(
 ) -> None:
     prose = tmp_path / "prose.txt"
     prose.write_text("It was a dark and stormy night.\n")
-    places = {"BANK": str(bank), "PROSE": str(prose)}
+    unseen = tmp_path / "unseen.conllu"
+    unseen.write_text(2 * "1\t\u200b\t_\tX\t_\t_\t2\tdep\t_\t_\n2\tx\t_\tX\t_\t_\t0\troot\t_\t_\n\n")
+    places = {"BANK": str(bank), "PROSE": str(prose), "UNSEEN": str(unseen)}
     assert main(["syntax", *[places.get(word, word) for word in arguments]]) == 2
     printed = capsys.readouterr()
     assert message in printed.err

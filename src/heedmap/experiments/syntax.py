@@ -114,6 +114,14 @@ def measure_syntax(
             tally = Tally(heads.names)
         tally.add(prepared[index].sentence.number, prepared[index].arcs, weights)
     assert tally is not None
+    if not len(tally):
+        lost = counts.lost
+        raise InputError(
+            "syntax",
+            expected="arcs of a gold tree",
+            got=f"none that can be scored in {len(prepared)} sentences: {lost.sharing_a_token} of words that share a "
+            f"token, {lost.without_token} of words without one",
+        )
     return SyntaxFound(tally.scores(seed), counts, len(tally), tally.causal, prepared)
 
 
