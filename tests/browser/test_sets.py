@@ -50,6 +50,12 @@ def test_every_head_is_a_cell_and_a_point_and_opens(page: Page, found: TextSet) 
     page.get_by_role("heading", name="Head 0.1").wait_for()
 
 
+def test_kinds_of_token_stand_by_their_names_and_shares(page: Page) -> None:
+    rows = page.get_by_role("table", name="attention by kind of token").get_by_role("row").all_inner_texts()
+    assert rows[0].startswith("first")
+    assert sum(float(row.split()[1]) for row in rows) == pytest.approx(100, abs=0.1)
+
+
 def test_a_link_opens_its_head_and_value_again(page: Page, open_page: Callable[..., Page]) -> None:
     page.locator(".set-cell").nth(5).click()
     page.get_by_label("mean of").select_option("max_weight")

@@ -109,12 +109,6 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
     value: row.rows,
     says: `${row.entropy_from} to ${row.entropy_to} nats: ${row.rows} rows`,
   }))
-  const kinds = page.kinds.map((row, at) => ({
-    from: at,
-    to: at + 1,
-    value: row.share ?? 0,
-    says: `${row.kind}: ${number(row.share ?? 0)} of the attention, ${row.tokens} tokens`,
-  }))
   const ends = (rows: { from: number; to: number }[]): [number, number] => [rows[0]?.from ?? 0, rows.at(-1)?.to ?? 1]
   const far = page.profiles
   return (
@@ -153,11 +147,11 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
           )}
         </figure>
         <figure>
-          <figcaption>attention by kind of token: {page.kinds.map((row) => row.kind).join(', ')}</figcaption>
-          <Bars bars={kinds} label="kind" name="attention by kind of token" ends={[1, kinds.length]} />
+          <figcaption>share of attention by kind of token</figcaption>
+          <Shares rows={page.kinds} />
         </figure>
         <figure>
-          <figcaption>mean map, relative positions (root scale)</figcaption>
+          <figcaption>mean map: down from, across to, relative positions (root scale)</figcaption>
           <MeanMap map={page.map} theme={theme} />
         </figure>
       </div>
@@ -177,6 +171,26 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
         </details>
       ))}
     </section>
+  )
+}
+
+/** What share of the attention each kind of token has, as bars with their names. */
+function Shares(props: { rows: HeadPage['kinds'] }) {
+  const most = Math.max(...props.rows.map((row) => row.share ?? 0), Number.MIN_VALUE)
+  return (
+    <table class="set-shares" aria-label="attention by kind of token">
+      <tbody>
+        {props.rows.map((row) => (
+          <tr key={row.kind} title={`${row.tokens} tokens`}>
+            <th scope="row">{row.kind}</th>
+            <td>
+              <div style={{ width: `${(100 * (row.share ?? 0)) / most}%` }} />
+            </td>
+            <td>{number(100 * (row.share ?? 0))} %</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   )
 }
 
