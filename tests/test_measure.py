@@ -41,7 +41,7 @@ def test_attend_needs_a_value() -> None:
 
 def test_only_measurements_of_other_rows_merge() -> None:
     part = heedmap.measure(Q, K, rows=(0, 3))
-    with pytest.raises(InputError, match="rows 0 to 2 in both; add up passes over different texts by first.pooled"):
+    with pytest.raises(InputError, match=r"rows 0 to 2 in both; add up passes over different texts by first\.pooled"):
         part.merge(part)
     with pytest.raises(InputError, match="Measurements of other query rows, got NoneType"):
         part.merge(None)  # type: ignore[arg-type]
