@@ -10,7 +10,6 @@ thread above 50 ms, by what was done: opening, hovering over the text, turning i
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
 import threading
@@ -110,10 +109,9 @@ def long_tasks(browser: Any, url: str) -> dict[str, float]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = harness.options(__doc__)
     options.add_argument("runs", nargs="+")
     options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
     given = options.parse_args()
     harness.ready()
     program = shutil.which("chromium") or shutil.which("google-chrome")

@@ -9,7 +9,6 @@ may see, and the keys that the strips of the sweep visit (a strip of rows visits
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -97,11 +96,10 @@ def _window(mask: Any) -> int | None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = harness.options(__doc__)
     options.add_argument("--file", required=True, help="a text of at least as many tokens")
     options.add_argument("--model", default="gemma3-270m", help="a model with windowed and full layers")
     options.add_argument("--tokens", type=int, default=16_384)
-    options.add_argument("--busy", action="store_true", help="run although other work shares the cores")
     given = options.parse_args()
     harness.ready()
     loaded = resolve(given.model)
