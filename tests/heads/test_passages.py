@@ -47,9 +47,9 @@ def test_an_unknown_set_of_rows_is_refused_with_those_there_are(run) -> None:
 
 
 def test_overlapping_passages_have_no_rest(tmp_path: Path, minilm, minilm_tokenizer) -> None:
-    spans = {"all": (0, 25), "first": "Rome is old."}
+    spans = {"both": (0, 25), "first": "Rome is old."}
     readings = read_passages(look(TEXT, minilm, minilm_tokenizer, out=tmp_path / "run", spans=spans))
-    assert readings.names == ("all", "first")
+    assert readings.names == ("both", "first")
     assert (readings.mass[..., 0] >= readings.mass[..., 1] - 1e-6).all()
 
 
