@@ -83,6 +83,16 @@ def machine(document: dict[str, Any]) -> str:
     return f"{found['processor']}, {found['threads']} threads, {memory}, torch {found['torch']}"
 
 
+def command(document: dict[str, Any]) -> str:
+    """The call of `heedmap bench` that gives a record's cases."""
+    cases = document["cases"]
+    given = " ".join(
+        f"--{name.replace('_', '-')} {','.join(map(str, cases[name]))}"
+        for name in ("lengths", "head_dims", "masks", "dtypes")
+    )
+    return f"heedmap bench {given} --heads {cases['heads']} --rounds {cases['rounds']} --json"
+
+
 def page() -> str:
     long = with_longest(record("bench-long"))
     parts = [
@@ -96,8 +106,8 @@ def page() -> str:
         "measure and 0.56 × with output at 8,192 tokens. **CUDA is untested**: no GPU was at hand. `make test-cuda` "
         "holds the kernels to the reference there and times them.",
         "## One call, over lengths",
-        "`heedmap bench --lengths all --heads 1 --masks full,causal --json`; where one run was expected to take more "
-        f"than {long['cases']['seconds']:g} s, a method is left out.",
+        f"`{command(long)}`; where one run was expected to take more than {long['cases']['seconds']:g} s, a method is "
+        "left out.",
         calls(long),
     ]
     for name, section in SECTIONS.items():
@@ -117,7 +127,7 @@ def with_longest(document: dict[str, Any]) -> dict[str, Any]:
 def many(document: dict[str, Any]) -> list[str]:
     return [
         "## One call, head sizes, masks and dtypes",
-        f"`heedmap bench --head-dims all --masks all --dtypes all`; a window of {document['window']} keys.",
+        f"`{command(document)}`; a window of {document['window']} keys.",
         calls(document),
     ]
 
