@@ -15,7 +15,7 @@ import green
 
 from heedmap.errors import HeedmapError
 from heedmap.experiments import turns
-from heedmap.experiments.bench import refuse_if_busy as refuse
+from heedmap.experiments.bench import refuse_if_busy
 from heedmap.machine import describe_machine
 
 RECORDS = Path(__file__).resolve().parent / "record"
@@ -27,13 +27,8 @@ def ready() -> None:
         return
     if not green.is_green():
         sys.exit("[benchmark] expected code that has passed its tests, got changes since; run make test, or add --busy")
-    refuse_if_busy()
-
-
-def refuse_if_busy() -> None:
-    """Exit where other work shares the cores."""
     try:
-        refuse("--busy" in sys.argv)
+        refuse_if_busy()
     except HeedmapError as error:
         sys.exit(str(error))
 

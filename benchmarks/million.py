@@ -16,22 +16,11 @@ import harness
 import torch
 
 from heedmap import masks, measure
+from heedmap.experiments.products import measure_products
 from heedmap.machine import peak_memory
 from heedmap.measurements import Measurements
 
 STRIP_BYTES = 400 * 2**20
-SIZE = 2048
-
-
-def product_peak() -> float:
-    """Operations a second of torch's matrix product, the best of ten."""
-    left, right = torch.randn(2, SIZE, SIZE)
-    seconds = []
-    for _ in range(10):
-        began = time.perf_counter()
-        left @ right
-        seconds.append(time.perf_counter() - began)
-    return 2 * SIZE**3 / min(seconds)
 
 
 def main() -> None:
@@ -41,7 +30,7 @@ def main() -> None:
     given = options.parse_args()
     harness.ready()
     n, dim = given.length, 64
-    peak = product_peak()
+    peak = max(shape["operations_per_second"] for shape in measure_products(dim, seconds=2.0))
     query, key = torch.randn(1, 1, n, dim), torch.randn(1, 1, n, dim)
     edges = [n * part // given.parts for part in range(given.parts + 1)]
     began = time.perf_counter()

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from heedmap.experiments.intervals import Interval, fit_line, fit_power, student, student_quantile
+from heedmap.experiments.intervals import Interval, fit_line, fit_power, student
+from heedmap.heads.student import student_quantile
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
-CONFIDENCE = 0.95
+from heedmap.heads.student import CONFIDENCE, student_quantile
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,6 @@ def student(values: Sequence[float] | np.ndarray) -> Interval:
         return Interval(mean, math.nan, math.nan)
     half = student_quantile(len(array) - 1) * float(array.std(ddof=1)) / math.sqrt(len(array))
     return Interval(mean, mean - half, mean + half)
-
-
-@cache
-def student_quantile(freedom: int) -> float:
-    """How many standard errors the interval reaches to each side: with t = √ν tan θ, the density is cos^(ν−1) θ."""
-    angle = np.linspace(0, np.pi / 2, 200_001)
-    density = np.cos(angle) ** (freedom - 1)
-    area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(freedom) * math.tan(float(np.interp(CONFIDENCE * area[-1], area, angle)))
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from transformers import PreTrainedModel
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.watch import watch
 from heedmap.errors import InputError
-from heedmap.experiments.intervals import student_quantile
 from heedmap.experiments.scaling import TAKEN
 from heedmap.experiments.spreads import score_spreads
+from heedmap.heads.student import student_quantile
 from heedmap.measure import sweep
 
 STATISTICS = ("entropy", "max_weight")
