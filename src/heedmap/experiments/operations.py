@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels import native, strips
-from heedmap.kernels.plan import MOST_ROWS, UNIT_ROWS, strip_size
+from heedmap.kernels.plan import MOST_ROWS, UNIT_ROWS, strip_size, sums_size
 from heedmap.measure import MAP_SIZE, STRIP_BYTES
 from heedmap.statistics.base import Grid
 from heedmap.statistics.catalogue import choose
@@ -92,15 +92,18 @@ def sweep_bytes(shape: Shape, statistics: str | Sequence[str] = "default", kerne
 def native_bytes(shape: Shape) -> int:
     """What the compiled pass works with.
 
-    Where it multiplies too: keys and values packed, and while they are packed a copy of each, then sums of 32 rows.
-    Elsewhere the scores of one strip, and the sums.
+    Where it multiplies too: keys and values packed, and while they are packed a copy of each, then two sums a key for
+    each 32 rows of a strip's heads. Elsewhere the scores of one strip, and the sums.
     """
-    sums = 2 * shape.n * -(-min(shape.n, MOST_ROWS) // UNIT_ROWS)
-    if not native.multiplies():
-        return strip_bytes(shape, tables=1) + 8 * sums
-    packed = 4 * shape.n * shape.of_keys * (shape.head_dim + shape.of_values)
-    together = min(shape.heads, max(1, STRIP_BYTES // (8 * sums)))
-    return packed + max(packed, 8 * together * sums)
+    module = native.extension()
+    if module is None or not native.multiplies():
+        return strip_bytes(shape, tables=1) + 16 * shape.n * -(-min(shape.n, MOST_ROWS) // UNIT_ROWS)
+    columns = -(-shape.of_values // module.PANEL) * module.PANEL
+    packed = 4 * shape.n * shape.of_keys * (shape.head_dim + columns)
+    rows, units = sums_size(shape.n, shape.heads, STRIP_BYTES // 4)
+    units_a_head = -(-min(rows, shape.n) // UNIT_ROWS)
+    sums = 8 * shape.n * units_a_head * min(shape.heads, max(1, units // units_a_head))
+    return packed + max(packed, sums)
 
 
 def strip_bytes(shape: Shape, tables: int = strips.TABLES) -> int:

@@ -65,27 +65,36 @@ def strip_size(key_len: int, room: int) -> tuple[int, int]:
     return max(1, min(MOST_ROWS, elements // key_len)), elements
 
 
+def sums_size(key_len: int, heads: int, room: int) -> tuple[int, int]:
+    """Rows of a strip, and units of rows (of all its heads) that `room` numbers allow, two sums a key for each unit."""
+    units = room // (4 * key_len)  # half of the room stays free
+    rows = min(max(MOST_ROWS, units // heads * UNIT_ROWS), 4 * MOST_ROWS)
+    return rows, units
+
+
 def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
     """The strips of a task, of which `tables` numbers are held for each score.
 
-    Rows are cut by the lengths alone, so that what a row gives does not depend on what else is in the batch; heads
-    share a strip where there is room. Where no scores are `held`, but only two sums a key for each unit of rows,
-    strips are as large as these allow.
+    Rows are cut by the lengths and the item's own mask, so that what a row gives does not depend on what else is in the
+    batch; heads share a strip where there is room. Where no scores are `held`, but only two sums a key for each unit of
+    rows, strips are as large as these allow. A strip visits the keys of all its rows, so where a row sees few of them,
+    strips are low.
     """
     inputs = task.inputs
-    itemsize = inputs.compute_dtype.itemsize
-    rows, elements = strip_size(inputs.key_len, task.strip_bytes // (tables * itemsize))
-    units = 1
+    room = task.strip_bytes // inputs.compute_dtype.itemsize
+    rows, elements = strip_size(inputs.key_len, room // tables)
+    units = 0
     if not held:
-        units = task.strip_bytes // (4 * itemsize * inputs.key_len)
-        rows = min(max(MOST_ROWS, units // inputs.query_heads * UNIT_ROWS), 4 * MOST_ROWS)
-    if rows > UNIT_ROWS:
-        rows = rows // UNIT_ROWS * UNIT_ROWS
+        rows, units = sums_size(inputs.key_len, inputs.query_heads, room)
     for batch in range(inputs.batch):
-        for start, stop, height in task.grid.rows.blocks(*task.rows, rows, UNIT_ROWS):
+        low = min(rows, _low(inputs, batch, *task.rows))
+        if low > UNIT_ROWS:
+            low = low // UNIT_ROWS * UNIT_ROWS
+        for start, stop, height in task.grid.rows.blocks(*task.rows, low, UNIT_ROWS):
             bounds = _bounds(inputs, batch, start, stop)
             if held:
-                heads = _heads_together(inputs, elements // max(1, (stop - start) * inputs.key_len))
+                visited = bounds.visit_stop - bounds.visit_start
+                heads = _heads_together(inputs, elements // max(1, (stop - start) * visited))
             else:
                 heads = max(1, units // -(-(stop - start) // UNIT_ROWS))
             for head in range(0, inputs.query_heads, heads):
@@ -101,6 +110,13 @@ def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
                     bounds.full_stop,
                     height,
                 )
+
+
+def _low(inputs: AttentionInputs, batch: int, start: int, stop: int) -> int:
+    """Rows of a strip at most: any number, or half the keys that one row sees where it sees less than half of all."""
+    probed = [_bounds(inputs, batch, row, row + 1) for row in ((start + stop) // 2, stop - 1) if start <= row < stop]
+    seen = max((bounds.visit_stop - bounds.visit_start for bounds in probed), default=inputs.key_len)
+    return max(2 * LEAST_ROWS, seen // 2) if 2 * seen <= inputs.key_len else max(1, stop - start)
 
 
 def _bounds(inputs: AttentionInputs, batch: int, start: int, stop: int) -> Bounds:
