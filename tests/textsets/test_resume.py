@@ -16,7 +16,7 @@ import pytest
 from tests.made_sets import json_lines, texts
 
 from heedmap.capture.models import resolve
-from heedmap.errors import HeedmapError, InputError, RunError
+from heedmap.errors import HeedmapError, InputError, RunError, StorageError
 from heedmap.sets.reader import open_set
 from heedmap.textsets import scan as scan_module
 from heedmap.textsets.measurer import Measurer
@@ -172,6 +172,65 @@ def test_a_scan_that_kept_nothing_gives_way_to_the_corrected_one(given, whole, t
     assert content(out) == whole
 
 
+def test_a_wrong_column_is_refused_before_anything_is_kept(given, whole, tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    line = r"8 entries without one; the first, texts\.jsonl 1: no field 'body'; there are 'text'; name the field with"
+    with pytest.raises(InputError, match=line):
+        scan(**given, column="body", out=out)
+    assert not out.exists()
+    scan(**given, out=out)
+    assert content(out) == whole
+
+
+def test_shards_without_one_measured_text_give_way(given, whole, tmp_path: Path, model_folder) -> None:
+    out = tmp_path / "set"
+    source = Path(given["texts"])
+    good = source.read_bytes()
+    mistakes = [
+        (b'{"text": ""}\n' * 7, {}),
+        (b'{"text": " "}\n' * 2, {"shard_texts": 1}),
+        (good, {"limit": 3, "heads": [9]}),
+    ]
+    try:
+        for texts, mistake in mistakes:
+            source.write_bytes(texts)
+            with pytest.raises(InputError):
+                scan(**given | mistake, out=out)
+    finally:
+        source.write_bytes(good)
+    (out / "shards").mkdir(exist_ok=True)
+    (out / "shards" / "shard=00000.json.partial").write_bytes(b"{")
+    scan(**given, out=out)
+    assert content(out) == whole
+
+
+def test_texts_that_were_mended_are_measured_by_the_same_command(given, whole, tmp_path: Path) -> None:
+    source = tmp_path / "texts.jsonl"
+    lines = Path(given["texts"]).read_text().splitlines(keepends=True)
+    source.write_text('{"text": ""}\n' * len(lines))
+    arguments = given | {"texts": source, "out": tmp_path / "set"}
+    with pytest.raises(InputError, match="none of which can be; the first: empty"):
+        scan(**arguments)
+    source.write_text("".join(lines))
+    found = scan(**arguments)
+    assert (found.meta["texts"], found.meta["refused"]) == (4, 4)
+    same = {name: made for name, made in content(tmp_path / "set").items() if not name.endswith(".json")}
+    assert same == {name: made for name, made in whole.items() if not name.endswith(".json")}
+
+
+@pytest.mark.parametrize("name", ["letter.txt", "texts/shard=00000/mine.csv", "shards/notes"])
+def test_nothing_that_is_not_a_shard_s_is_removed(given, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "set"
+    source = json_lines(tmp_path / "texts.jsonl", [""])
+    with pytest.raises(InputError, match="none of which can be"):
+        scan(**given | {"texts": source}, out=out)
+    (out / name).parent.mkdir(exist_ok=True)
+    (out / name).write_text("dear")
+    with pytest.raises(RunError, match=r"the arguments that .* was begun with"):
+        scan(**given, out=out)
+    assert (out / name).read_text() == "dear"
+
+
 def test_texts_that_changed_do_not_go_on_with_a_set(given, tmp_path: Path) -> None:
     source = tmp_path / "texts.jsonl"
     shutil.copy(given["texts"], source)
@@ -193,7 +252,25 @@ def test_a_folder_of_something_else_is_left_alone(given, tmp_path: Path) -> None
         scan(**given, out=tmp_path / "letters")
     with pytest.raises(RunError, match=r"a folder for the set, got the file"):
         scan(**given, out=tmp_path / "letters" / "love.txt")
+    with pytest.raises(StorageError, match=r"love\.txt/set, got Not a directory; choose another folder"):
+        scan(**given, out=tmp_path / "letters" / "love.txt" / "set")
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["love.txt"]
+
+
+def test_a_file_in_the_way_is_told_as_it_is(given, whole, tmp_path: Path, cut_power) -> None:
+    out = tmp_path / "set"
+    cut_power(1)
+    with pytest.raises(PowerCutError):
+        scan(**given, out=out)
+    shutil.rmtree(out / "texts")
+    (out / "texts").write_text("dear")
+    cut_power(len(whole))
+    with pytest.raises(StorageError, match=r"texts/shard=00000/part\.parquet, got .*; choose another folder"):
+        scan(**given, out=out)
+    assert (out / "texts").read_text() == "dear"
+    (out / "texts").unlink()
+    scan(**given, out=out)
+    assert content(out) == whole
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks as POSIX has them")

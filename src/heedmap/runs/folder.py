@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -39,11 +40,13 @@ def storage(where: str, path: Path) -> Iterator[None]:
     except (RunError, StorageError):
         raise
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        way = "free some space or choose another folder" if full else "choose another folder"
         raise StorageError(
             where,
             expected=f"to write {path}",
             got=error.strerror or str(error),
-            do="free some space or choose another folder; nothing half-written is left",
+            do=f"{way}; nothing half-written is left",
         ) from error
 
 

@@ -12,6 +12,7 @@ from heedmap.runs.folder import storage
 from heedmap.runs.schema import short
 from heedmap.sets.files import WHERE, put_json, read_json
 from heedmap.sets.schema import FORMAT, PLAN_JSON, VERSION
+from heedmap.sets.shards import forget_unmeasured
 
 
 def make_folder(folder: Path) -> Path:
@@ -26,7 +27,7 @@ def make_folder(folder: Path) -> Path:
 def begin(folder: Path, plan: Mapping[str, Any]) -> None:
     """Write the plan of a new set, or hold an earlier one of this folder to it.
 
-    A plan by which nothing has been kept yet (a column was misspelt, a model not found) gives way to the new one.
+    A set of which no text has been measured yet (no such model, or each text too long for it) begins anew.
 
     Raises:
         RunError: the folder holds something else, or a set of other texts or arguments.
@@ -45,7 +46,7 @@ def begin(folder: Path, plan: Mapping[str, Any]) -> None:
         put_json(folder / PLAN_JSON, {"format": FORMAT, "version": VERSION, "plan": asked})
         return
     before = plan_of(document, folder)
-    if before != asked and not strange:
+    if forget_unmeasured(folder):
         put_json(folder / PLAN_JSON, {"format": FORMAT, "version": VERSION, "plan": asked})
         return
     for name in sorted({*before, *asked}):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from heedmap.errors import RunError
+from heedmap.runs.folder import PARTIAL, storage
 from heedmap.sets.files import put, put_json, read_json
-from heedmap.sets.schema import HEADS, SHARDS, SUMS, TEXTS, shard_name
+from heedmap.sets.schema import HEADS, PLAN_JSON, SHARDS, SUMS, TEXTS, shard_name
+
+_OF_SHARDS = re.compile(
+    rf"({TEXTS}|{HEADS})/shard=\d+/part\.parquet({re.escape(PARTIAL)})?"
+    rf"|({SUMS}|{SHARDS})/shard=\d+\.(safetensors|json)({re.escape(PARTIAL)})?"
+)
+"""Files of shards, whole or half-written."""
 
 
 @dataclass(frozen=True)
@@ -94,3 +102,26 @@ def finished(folder: Path, number: int) -> Shard | None:
     whole = all((folder / name).is_file() and (folder / name).stat().st_size == size for name, size in
                 shard.files.items())  # fmt: skip
     return shard if whole else None
+
+
+def forget_unmeasured(folder: Path) -> bool:
+    """Remove the shards of a scan that has not measured one text; False where it has, or where anything else stands.
+
+    What a misspelt column or a model too short for every text left behind is nothing that anyone would miss.
+    """
+    for file in sorted((folder / SHARDS).glob("shard=*.json")):
+        if (read_json(file) or {}).get("texts") != 0:
+            return False
+    files = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()]
+    files = sorted(name for name in files if name.removesuffix(PARTIAL) != PLAN_JSON)
+    if not all(_OF_SHARDS.fullmatch(name) for name in files):
+        return False
+    marks = [name for name in files if name.startswith(f"{SHARDS}/")]
+    with storage("scan", folder):
+        for name in [*marks, *files]:  # a shard whose marker is gone is unfinished, whatever else is left of it
+            (folder / name).unlink(missing_ok=True)
+        for kind in (TEXTS, HEADS, SUMS, SHARDS):
+            for place in [*(folder / kind).glob("*"), folder / kind]:
+                if place.is_dir():
+                    place.rmdir()
+    return True

@@ -87,7 +87,8 @@ def scan(
         progress: see `Progress`.
 
     Raises:
-        InputError: texts, layers, heads or numbers that cannot be used; with `strict`, a text that cannot be measured.
+        InputError: texts, layers, heads or numbers that cannot be used, a source that gives no text at all; with
+            `strict`, a text that cannot be measured.
         RunError: a folder that is something else, or a set of other texts or arguments.
         ModelError, UnsupportedError: a model that cannot be found, loaded or watched.
         StorageError: a disk that is full. Finished shards stay.
@@ -125,6 +126,7 @@ def scan(
         "shard_texts": shard_texts,
         "model": "memory" if in_memory else settings.model,
     }
+    source.check_readable()
     folder = make_folder(Path(out))
     with only_writer(folder):
         begin(folder, plan)

@@ -54,6 +54,24 @@ class Texts:
             raise InputError(WHERE, expected="a limit of 1 or more texts", got=f"{self.limit}")
         opened(self)
 
+    def check_readable(self) -> None:
+        """Read up to the first text. Raises InputError where there is none, as with the name of another column."""
+        first, count = None, 0
+        for record in self:
+            if record.text is not None:
+                return
+            first, count = first or record, count + 1
+        expected = f"texts in {self.where}"
+        if first is None:
+            raise InputError(WHERE, expected=expected, got="none: there is no text at all")
+        problem = first.problem or ""
+        raise InputError(
+            WHERE,
+            expected=expected,
+            got=f"{count:,} entries without one; the first, {first.source} {first.place}: {problem}",
+            do="name the field with --column" if problem.startswith(("no field", "no text")) else None,
+        )
+
     def __iter__(self) -> Iterator[Record]:
         stream = opened(self)()
         return stream if self.limit is None else itertools.islice(stream, self.limit)
