@@ -40,6 +40,13 @@ def test_the_page_opens_on_the_most_telling_head(open_page: Callable[..., Page],
     assert page.locator(".matrix").get_attribute("data-renderer") == "webgl2"
 
 
+def test_the_worker_reads_the_run_by_itself(open_page: Callable[..., Page], url: str) -> None:
+    page = open_page(url)
+    exact(page)
+    read = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [name.rsplit("/", 1)[-1] for name in read if name.startswith("http")] == ["viewer.js"]
+
+
 def test_the_numbers_of_the_map_are_those_of_the_run(
     open_page: Callable[..., Page], saved: Callable[..., bytes], url: str, cat: Run
 ) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,24 @@ def test_the_page_and_its_script_come_under_the_token(server: ViewServer) -> Non
     assert headers["content-type"] == "text/html; charset=utf-8"
     assert b'src="viewer.js"' in body
     assert ask(server, "viewer.js")[0] == 200
+
+
+def test_small_answers_leave_at_once(server: ViewServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without waiting for the headers to be acknowledged, which takes a browser 40 ms."""
+    accepted: list[socket.socket] = []
+    take = server.get_request
+
+    def noted() -> tuple[socket.socket, object]:
+        connection, address = take()
+        accepted.append(connection)
+        return connection, address
+
+    monkeypatch.setattr(server, "get_request", noted)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("GET", f"/{server.token}/runs/0/run.json")
+    connection.getresponse().read()
+    assert accepted[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    connection.close()
 
 
 def test_whole_files_and_byte_ranges_are_the_bytes_of_the_run(server: ViewServer, run: Run) -> None:

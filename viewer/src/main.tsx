@@ -104,6 +104,8 @@ async function open(
     const remote = await start(entry.source, code)
     closing.push(remote.close)
     root.dataset.engine = remote.place
+    const asked = remote.call<Telling>('telling').catch(() => null)
+    const patience = new Promise<null>((resolve) => setTimeout(resolve, PATIENCE_MS, null))
     const opened = await remote.call<Opened>('open')
     const parts = [...new Set(opened.heads.map((head) => head.part))]
     const view: RunView = {
@@ -122,8 +124,7 @@ async function open(
       const list = [...shared.runs.get().list.filter((other) => other.remote !== remote), run]
       shared.runs.set({ list: list.sort((a, b) => a.order - b.order) })
     }
-    const asked = remote.call<Telling>('telling').catch(() => null)
-    const early = await Promise.race([asked, new Promise<null>((resolve) => setTimeout(resolve, PATIENCE_MS, null))])
+    const early = await Promise.race([asked, patience])
     const first = idOf(entry.exact?.[0] ?? early?.show ?? null) ?? sharpest(opened)
     if (first && layerOf(view, first)?.heads.includes(first.head)) {
       view.first = first

@@ -6,7 +6,7 @@ import { LeftOutError } from '../src/data/source'
 import { decode } from '../src/data/safetensors'
 import { inward, ticks } from '../src/ui/axes'
 import { outline } from '../src/ui/chart'
-import { number, oneLine, utf16Offsets, visible } from '../src/ui/format'
+import { grouped, number, oneLine, utf16Offsets, visible } from '../src/ui/format'
 import { moved, zoomed } from '../src/ui/gestures'
 import { split } from '../src/data/weights'
 import { piecesOf as zonesOf } from '../src/ui/grids'
@@ -86,6 +86,11 @@ describe('text', () => {
     expect(visible('👩‍👩‍👧\nمی‌خواهم')).toBe('👩‍👩‍👧\nمی‌خواهم')
   })
   test('labels take one line', () => expect(oneLine('a\nb\tc'.repeat(20))).toMatch(/^a⏎b⇥c.*…$/))
+  test('thousands are told apart', () => {
+    expect([0, 999, 1000, 8192, 1234567, -4096, 0.5].map(grouped)).toEqual(
+      ['0', '999', '1,000', '8,192', '1,234,567', '-4,096', '0.5'], // prettier-ignore
+    )
+  })
   test('offsets that count characters become offsets that count UTF-16 units', () => {
     expect(utf16Offsets('abc')).toBeNull()
     expect([...utf16Offsets('a🙂b')!]).toEqual([0, 1, 3, 4])

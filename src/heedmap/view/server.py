@@ -111,6 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "heedmap"
     sys_version = ""
     timeout = 60
+    disable_nagle_algorithm = True  # else a small answer waits for the browser to acknowledge its headers, 40 ms
 
     def do_GET(self) -> None:
         self._answer()

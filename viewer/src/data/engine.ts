@@ -68,6 +68,8 @@ export class Engine {
   private tensors = new Map<string, Promise<TensorFile>>()
   private readonly inputs = new Inputs(() => this.tensorFile('inputs.safetensors'))
   private masked = new Map<string, Uint32Array>()
+  private opening: Promise<Opened> | undefined
+  private told: Promise<Telling> | undefined
 
   /** `pause` lets other work in between: it resolves when this computation may go on, and rejects when it must stop. */
   constructor(
@@ -75,17 +77,23 @@ export class Engine {
     private readonly pause: (ticket: number) => Promise<void> | void = () => undefined,
   ) {}
 
-  async open(): Promise<Opened> {
+  /** What a page needs first; whoever asks again gets the same. */
+  open(): Promise<Opened> {
+    return (this.opening ??= this.opened())
+  }
+
+  private async opened(): Promise<Opened> {
+    const reading = [this.text('text.txt'), this.whole('tokens.parquet'), this.whole('head.parquet')] as const
+    for (const early of reading) early.catch(() => undefined) // what is wrong with run.json says more
     this.meta = parseMeta(await this.text('run.json'))
     for (const layer of this.meta.layers) this.layers.set(`${layer.part} ${layer.layer}`, layer)
     const pair = 'text_pair.txt' in this.meta.files
-    const [text, textPair, tokens, head] = await Promise.all([
-      this.text('text.txt'),
-      pair ? this.text('text_pair.txt') : null,
-      this.table('tokens.parquet').then((table) => table.all()),
-      this.table('head.parquet').then((table) => table.all()),
-    ])
+    const [textPair, text, tokens, head] = await Promise.all([pair ? this.text('text_pair.txt') : null, ...reading])
     return { meta: this.meta, text, textPair, tokens: asTokens(tokens), ...asHeads(head) }
+  }
+
+  private whole(path: string): Promise<Columns> {
+    return TableFile.whole(this.source, path)
   }
 
   /** Where this head's exact weights cannot be computed: the reason; null where they can. */
@@ -199,8 +207,8 @@ export class Engine {
   }
 
   /** What each head does, and which one to open first; derived from the run in Python. */
-  async telling(): Promise<Telling> {
-    return JSON.parse(await this.text('derived/heads.json'))
+  telling(): Promise<Telling> {
+    return (this.told ??= this.text('derived/heads.json').then((text) => JSON.parse(text)))
   }
 
   /** Of which types each head is; derived from the run in Python. */

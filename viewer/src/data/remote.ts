@@ -1,10 +1,13 @@
 /** The engine behind a message channel, so that nothing it does can block the page. */
 import { Engine } from './engine'
+import { served } from './served'
 import { LeftOutError, RunError, type Source } from './source'
+import { rehearse } from './weights'
 
 type Method = Exclude<keyof Engine, 'prototype'>
 
 export type Request =
+  | { type: 'start'; at: string | null }
   | { type: 'call'; id: number; method: string; args: unknown[] }
   | { type: 'cancel'; id: number }
   | { type: 'bytes'; id: number; bytes?: Uint8Array; error?: Failure }
@@ -75,7 +78,7 @@ export function serve(post: (reply: Reply, transfer: Transferable[]) => void): (
   const waiting = new Map<number, { resolve: (bytes: Uint8Array) => void; reject: (error: Error) => void }>()
   const cancelled = new Set<number>()
   let next = 0
-  const source: Source = {
+  const asking: Source = {
     read: (path, start, end) =>
       new Promise((resolve, reject) => {
         const id = next++
@@ -83,10 +86,14 @@ export function serve(post: (reply: Reply, transfer: Transferable[]) => void): (
         post({ type: 'read', id, path, start, end }, [])
       }),
   }
-  const engine = new Engine(source, pausing(cancelled, WORKER_SLICE_MS))
+  let engine: Engine
   post({ type: 'ready' }, [])
   return async (request) => {
-    if (request.type === 'cancel') cancelled.add(request.id)
+    if (request.type === 'start') {
+      const source = request.at === null ? asking : served(request.at, asking)
+      engine = new Engine(source, pausing(cancelled, WORKER_SLICE_MS))
+      for (const first of [engine.open(), engine.telling()]) first.catch(() => undefined) // told to whoever asks
+    } else if (request.type === 'cancel') cancelled.add(request.id)
     else if (request.type === 'bytes') {
       const promise = waiting.get(request.id)
       waiting.delete(request.id)
@@ -98,6 +105,7 @@ export function serve(post: (reply: Reply, transfer: Transferable[]) => void): (
         const method = engine[request.method as Method] as (...args: unknown[]) => Promise<unknown>
         const value = await method.apply(engine, request.args)
         post({ type: 'result', id, value }, request.method === 'open' ? [] : transferables(value))
+        if (request.method === 'open') void rehearse(tick) // while the page draws what it got
       } catch (error) {
         post({ type: 'result', id, error: describe(error) }, [])
       } finally {
@@ -121,44 +129,42 @@ export interface Remote {
   close(): void
 }
 
+/** How long a worker may take to start before the page does without. */
+const START_MS = 5000
+
 /** Starts the engine in a worker; where the page's policy or the browser forbids that, on the page in short slices. */
 export async function start(source: Source, code: string): Promise<Remote> {
-  const worker = await startWorker(code)
-  return worker ? overMessages(worker, source) : onPage(source)
+  const url = URL.createObjectURL(new Blob([code], { type: 'text/javascript' }))
+  try {
+    const worker = new Worker(url)
+    const { remote, ready } = overMessages(worker, source)
+    if (await ready) return remote
+    worker.terminate()
+  } catch {
+    // told by the place where the engine runs
+  } finally {
+    URL.revokeObjectURL(url)
+  }
+  return onPage(source)
 }
 
-function startWorker(code: string): Promise<Worker | null> {
-  return new Promise((resolve) => {
-    let worker: Worker
-    const url = URL.createObjectURL(new Blob([code], { type: 'text/javascript' }))
-    const done = (result: Worker | null) => {
-      clearTimeout(timer)
-      URL.revokeObjectURL(url)
-      resolve(result)
-    }
-    const timer = setTimeout(() => done(null), 5000)
-    try {
-      worker = new Worker(url)
-    } catch {
-      done(null)
-      return
-    }
-    worker.onerror = (event) => {
-      event.preventDefault()
-      done(null)
-    }
-    worker.onmessage = (event: MessageEvent<Reply>) => {
-      if (event.data.type === 'ready') done(worker)
-    }
-  })
-}
-
-function overMessages(worker: Worker, source: Source): Remote {
+/** `ready`: whether the worker has started. */
+function overMessages(worker: Worker, source: Source): { remote: Remote; ready: Promise<boolean> } {
   const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>()
   let next = 1
-  worker.onerror = null
+  let started: (ready: boolean) => void
+  const ready = new Promise<boolean>((resolve) => (started = resolve))
+  setTimeout(() => started(false), START_MS)
+  worker.onerror = (event) => {
+    event.preventDefault()
+    started(false)
+  }
+  worker.postMessage({ type: 'start', at: source.at ?? null } satisfies Request)
   worker.onmessage = async ({ data }: MessageEvent<Reply>) => {
-    if (data.type === 'read') {
+    if (data.type === 'ready') {
+      worker.onerror = null
+      started(true)
+    } else if (data.type === 'read') {
       const reply = (message: Request, transfer: Transferable[]) => worker.postMessage(message, transfer)
       try {
         const bytes = await source.read(data.path, data.start, data.end)
@@ -180,12 +186,13 @@ function overMessages(worker: Worker, source: Source): Remote {
     worker.postMessage({ type: 'call', id, method, args: args(id) } satisfies Request)
     return { done, cancel: () => worker.postMessage({ type: 'cancel', id } satisfies Request) }
   }
-  return {
+  const remote: Remote = {
     place: 'worker',
     call: <T>(method: string, ...args: unknown[]) => send<T>(method, () => args).done,
     window: (spec) => send('window', (id) => [spec, id]),
     close: () => worker.terminate(),
   }
+  return { remote, ready }
 }
 
 function onPage(source: Source): Remote {

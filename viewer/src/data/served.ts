@@ -1,8 +1,9 @@
 import { RunError, type Source } from './source'
 
-/** Files of one run on the local server, by byte range. */
-export function served(base: string): Source {
+/** Files of one run on the local server, by byte range; `otherwise` is asked where this thread may not reach it. */
+export function served(base: string, otherwise?: Source): Source {
   return {
+    at: base,
     async read(path, start, end) {
       const headers: Record<string, string> = {}
       if (start > 0 || end !== null) {
@@ -13,6 +14,7 @@ export function served(base: string): Source {
       try {
         response = await fetch(base + path, { headers })
       } catch {
+        if (otherwise) return otherwise.read(path, start, end)
         throw new RunError(
           'the server does not answer: `heedmap view` has ended, or the file changed while it was read',
         )

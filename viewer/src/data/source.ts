@@ -4,6 +4,8 @@
  */
 export interface Source {
   read(path: string, start: number, end: number | null): Promise<Uint8Array>
+  /** An address under which a worker reads the same files by itself, without the page's thread; absent where none is. */
+  at?: string
 }
 
 /** Bytes that this copy of the run does not hold: an exported file within a byte budget leaves some heads out. */

@@ -1,5 +1,5 @@
 import { parquetMetadataAsync, parquetRead, type AsyncBuffer, type FileMetaData } from 'hyparquet'
-import { RunError, type Source } from './source'
+import { LeftOutError, RunError, type Source } from './source'
 
 export type Column = Float64Array | string[] | boolean[]
 export type Columns = Record<string, Column>
@@ -39,10 +39,18 @@ export class TableFile {
       const metadata = await parquetMetadataAsync(buffer(source, path, bytes))
       return new TableFile(source, path, bytes, metadata)
     } catch (error) {
-      if (error instanceof Error && error.name.endsWith('Error') && ['LeftOutError', 'RunError'].includes(error.name))
-        throw error
-      throw new RunError(`${path} cannot be read: ${message(error)}`)
+      throw told(error, path)
     }
+  }
+
+  /** All rows of a small file, which is read at once. */
+  static async whole(source: Source, path: string): Promise<Columns> {
+    const bytes = await source.read(path, 0, null)
+    const here = {
+      read: async (_: string, start: number, end: number | null) => bytes.subarray(start, end ?? undefined),
+    }
+    const file = await TableFile.open(here, path, bytes.length)
+    return file.read(0, Number(file.metadata.num_rows), 0, bytes.length)
   }
 
   get columns(): string[] {
@@ -50,11 +58,6 @@ export class TableFile {
       .slice(1)
       .filter((e) => e.name !== 'list' && e.name !== 'element')
       .map((e) => e.name)
-  }
-
-  /** All rows. */
-  async all(): Promise<Columns> {
-    return this.read(0, Number(this.metadata.num_rows), 0, this.bytes)
   }
 
   /** The rows of one head; empty columns where the table has none. */
@@ -93,7 +96,7 @@ export class TableFile {
         },
       })
     } catch (error) {
-      throw new RunError(`${this.path} cannot be read: ${message(error)}`)
+      throw told(error, this.path)
     }
     return result
   }
@@ -109,6 +112,7 @@ function buffer(source: Source, path: string, byteLength: number): AsyncBuffer {
   }
 }
 
-function message(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+function told(error: unknown, path: string): Error {
+  if (error instanceof LeftOutError || error instanceof RunError) return error
+  return new RunError(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
 }

@@ -7,7 +7,7 @@
  * A sink needs no term: a row's maximum and sum include it. Products are summed in double precision.
  */
 import { cellsOf } from './hidden'
-import { allowed, seen, type Mask } from './masks'
+import { allowed, seen, stretches, type Mask } from './masks'
 
 export interface Formula {
   scale: number
@@ -34,16 +34,28 @@ export interface Keys {
   count: number
 }
 
-/** q·k of `rows` rows from `first` on with every key: float64 `[rows, keys]` in `out`. */
-export function rawScores(rows: Rows, first: number, count: number, keys: Keys, dim: number, out: Float64Array): void {
+/**
+ * q·k of `count` rows from `first` on with the keys `from` to `to` (exclusive): float64 `[count, keys]` in `out`, where
+ * the other keys keep what is there. Two rows and four keys at a time, so that each number is read from memory rarely.
+ */
+export function rawScores(
+  rows: Rows,
+  first: number,
+  count: number,
+  keys: Keys,
+  dim: number,
+  out: Float64Array,
+  from = 0,
+  to = keys.count,
+): void {
   const q = rows.query
   const k = keys.key
-  const n = keys.count
-  for (let row = 0; row < count; row++) {
-    const at = (first + row) * dim
-    const to = row * n
-    let j = 0
-    for (; j + 4 <= n; j += 4) {
+  for (let row = 0; row < count; row += 2) {
+    const next = Math.min(row + 1, count - 1) // an odd row goes with itself
+    const [at, ahead] = [(first + row) * dim, (next - row) * dim]
+    const [here, there] = [row * keys.count, next * keys.count]
+    let j = from
+    for (; j + 4 <= to; j += 4) {
       let a = j * dim
       let b = a + dim
       let c = b + dim
@@ -52,22 +64,44 @@ export function rawScores(rows: Rows, first: number, count: number, keys: Keys, 
       let s1 = 0
       let s2 = 0
       let s3 = 0
+      let t0 = 0
+      let t1 = 0
+      let t2 = 0
+      let t3 = 0
       for (let i = at; i < at + dim; i++) {
         const x = q[i]
-        s0 += x * k[a++]
-        s1 += x * k[b++]
-        s2 += x * k[c++]
-        s3 += x * k[d++]
+        const y = q[i + ahead]
+        const ka = k[a++]
+        const kb = k[b++]
+        const kc = k[c++]
+        const kd = k[d++]
+        s0 += x * ka
+        s1 += x * kb
+        s2 += x * kc
+        s3 += x * kd
+        t0 += y * ka
+        t1 += y * kb
+        t2 += y * kc
+        t3 += y * kd
       }
-      out[to + j] = s0
-      out[to + j + 1] = s1
-      out[to + j + 2] = s2
-      out[to + j + 3] = s3
+      out[here + j] = s0
+      out[here + j + 1] = s1
+      out[here + j + 2] = s2
+      out[here + j + 3] = s3
+      out[there + j] = t0
+      out[there + j + 1] = t1
+      out[there + j + 2] = t2
+      out[there + j + 3] = t3
     }
-    for (; j < n; j++) {
-      let sum = 0
-      for (let i = 0, a = j * dim; i < dim; i++) sum += q[at + i] * k[a++]
-      out[to + j] = sum
+    for (; j < to; j++) {
+      let s = 0
+      let t = 0
+      for (let i = at, a = j * dim; i < at + dim; i++, a++) {
+        s += q[i] * k[a]
+        t += q[i + ahead] * k[a]
+      }
+      out[here + j] = s
+      out[there + j] = t
     }
   }
 }
@@ -151,51 +185,93 @@ export async function windowOf(
   const sums = new Float64Array(outKeys)
   const visible = new Uint8Array(outKeys)
   const cellOf = cellsOf(n, outKeys)
-  for (let outRow = 0; outRow < outRows; outRow++) {
-    sums.fill(request.pool === 'max' ? NaN : 0)
-    visible.fill(request.what === 'raw' ? 1 : 0)
-    let valid = 0
-    for (let first = rowBounds[outRow]; first < rowBounds[outRow + 1]; first += block) {
-      const count = Math.min(block, rowBounds[outRow + 1] - first)
-      rawScores(rows, first, count, keys, dim, scratch)
-      finish(request.what, formula, rows, first, count, keys, scratch)
-      for (let row = 0; row < count; row++) {
-        if (Number.isNaN(rows.rowSum[first + row])) continue
+  const { what, pool } = request
+  let valid = 0
+  const begin = () => {
+    sums.fill(pool === 'max' ? NaN : 0)
+    visible.fill(what === 'raw' ? 1 : 0)
+    valid = 0
+  }
+  let outRow = 0
+  begin()
+  for (let first = 0; first < rowCount; first += block) {
+    const count = Math.min(block, rowCount - first)
+    const [from, to] = what === 'raw' ? [0, n] : reach(formula.mask, rows.position + first, count, keys)
+    rawScores(rows, first, count, keys, dim, scratch, from, to)
+    finish(what, formula, rows, first, count, keys, scratch)
+    for (let row = 0; row < count; row++) {
+      if (!Number.isNaN(rows.rowSum[first + row])) {
         valid++
-        const at = row * n
         if (rows.rowSum[first + row] !== 0)
           seen(formula.mask, rows.position + first + row, keys.position, n, cellOf, visible)
-        if (request.pool === 'max') {
-          for (let cell = 0; cell < outKeys; cell++) {
-            let top = sums[cell]
-            for (let j = keyBounds[cell]; j < keyBounds[cell + 1]; j++) {
-              const value = scratch[at + j]
-              if (!(value <= top)) top = value
-            }
-            sums[cell] = top
-          }
-        } else {
-          for (let cell = 0; cell < outKeys; cell++) {
-            let sum = sums[cell]
-            for (let j = keyBounds[cell]; j < keyBounds[cell + 1]; j++) sum += scratch[at + j]
-            sums[cell] = sum
-          }
-        }
+        if (pool === 'max') highest(scratch, row * n, keyBounds, sums)
+        else added(scratch, row * n, keyBounds, sums)
       }
-    }
-    const to = outRow * outKeys
-    for (let cell = 0; cell < outKeys; cell++) {
-      out[to + cell] =
-        valid && !visible[cell] && request.what === 'weights'
-          ? -0
-          : request.pool === 'max'
-            ? sums[cell]
-            : valid
-              ? sums[cell] / (valid * (keyBounds[cell + 1] - keyBounds[cell]))
-              : NaN
+      if (first + row + 1 < rowBounds[outRow + 1]) continue
+      const at = outRow * outKeys
+      for (let cell = 0; cell < outKeys; cell++) {
+        out[at + cell] =
+          valid && !visible[cell] && what === 'weights'
+            ? -0
+            : pool === 'max'
+              ? sums[cell]
+              : valid
+                ? sums[cell] / (valid * (keyBounds[cell + 1] - keyBounds[cell]))
+                : NaN
+      }
+      outRow++
+      begin()
     }
     const wait = pause()
     if (wait) await wait
   }
   return out
+}
+
+/** The keys of a window between the first and the last that any of its rows may see: indices, the end exclusive. */
+function reach(mask: Mask, query: number, count: number, keys: Keys): [number, number] {
+  let [first, last] = [keys.count, 0]
+  for (let row = 0; row < count; row++) {
+    for (const [from, to] of stretches(mask, query + row)) {
+      first = Math.min(first, from - keys.position)
+      last = Math.max(last, to - keys.position)
+    }
+  }
+  return [Math.max(0, first), Math.min(keys.count, last)]
+}
+
+function highest(values: Float64Array, at: number, bounds: Int32Array, tops: Float64Array): void {
+  for (let cell = 0; cell < tops.length; cell++) {
+    let top = tops[cell]
+    for (let j = bounds[cell]; j < bounds[cell + 1]; j++) {
+      const value = values[at + j]
+      if (!(value <= top)) top = value
+    }
+    tops[cell] = top
+  }
+}
+
+function added(values: Float64Array, at: number, bounds: Int32Array, sums: Float64Array): void {
+  for (let cell = 0; cell < sums.length; cell++) {
+    let sum = sums[cell]
+    for (let j = bounds[cell]; j < bounds[cell + 1]; j++) sum += values[at + j]
+    sums[cell] = sum
+  }
+}
+
+/**
+ * Computes small windows of made-up numbers until the browser has compiled what windows need: the first real one is
+ * then as quick as later ones. `pause` is awaited between them.
+ */
+export async function rehearse(pause: () => Promise<void>): Promise<void> {
+  const [size, dim] = [64, 64]
+  const values = Float32Array.from({ length: size * dim }, (_, i) => Math.sin(i))
+  const rows = { query: values, rowMax: values, rowSum: new Float32Array(size).fill(size), position: size }
+  const keys = { key: values, position: 0, count: size }
+  const formula = { scale: 1 / 8, softcap: null, mask: { kind: 'causal' } }
+  const request = { what: 'weights', outRows: size, outKeys: size, pool: 'mean' } as const
+  for (let round = 0; round < 16; round++) {
+    await windowOf(formula, rows, size, keys, dim, request, () => undefined)
+    await pause()
+  }
 }

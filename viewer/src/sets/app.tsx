@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Theme } from '../ui/colour'
-import { number } from '../ui/format'
+import { grouped, number } from '../ui/format'
 import { Bars, distanceBars, Grid, headName, MeanMap, Scatter } from './charts'
 import { fromHash, read, toHash, type Chosen, type Example, type HeadPage, type Overview } from './documents'
 
@@ -44,8 +44,8 @@ function Whole({ overview, theme }: { overview: Overview; theme: Theme }) {
       <header>
         <h1>{overview.name}</h1>
         <p class="soft">
-          {overview.model} · {overview.texts.toLocaleString('en')} texts · {overview.tokens.toLocaleString('en')} tokens
-          {overview.refused > 0 && ` · ${overview.refused.toLocaleString('en')} texts left out`}
+          {overview.model} · {grouped(overview.texts)} texts · {grouped(overview.tokens)} tokens
+          {overview.refused > 0 && ` · ${grouped(overview.refused)} texts left out`}
         </p>
       </header>
       <main>

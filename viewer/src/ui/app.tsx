@@ -2,7 +2,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Compare } from './compare'
 import { Choice, Note } from './controls'
-import { plural } from './format'
+import { grouped, plural } from './format'
+import { Later } from './growing'
 import { Heads } from './heads'
 import { Inspector } from './inspector'
 import { MapPanel } from './map'
@@ -37,7 +38,9 @@ function Body() {
       <Warnings />
       {run.note && <Note>{run.note}</Note>}
       <main class={`panels showing-${centre}`}>
-        <Heads />
+        <Later turn={1} until={<div class="heads" />}>
+          <Heads />
+        </Later>
         <div class="centre">
           <Choice
             label="Show"
@@ -52,8 +55,12 @@ function Body() {
           {centre === 'map' ? <MapPanel /> : centre === 'profiles' ? <Profiles /> : <Compare />}
         </div>
         <div class="reading">
-          <TextPanel />
-          <Inspector />
+          <Later turn={2}>
+            <TextPanel />
+          </Later>
+          <Later turn={3}>
+            <Inspector />
+          </Later>
         </div>
       </main>
     </>
@@ -111,7 +118,7 @@ function Header() {
           <span>{meta.model.name ?? 'model'}</span>
           <span>
             {plural(current.run.opened.tokens.count, 'token')}
-            {meta.text.truncated_from ? ` of ${meta.text.truncated_from.toLocaleString('en')}` : ''}
+            {meta.text.truncated_from ? ` of ${grouped(meta.text.truncated_from)}` : ''}
           </span>
           <span>{plural(current.run.opened.heads.length, 'head')}</span>
           {meta.self_check && (

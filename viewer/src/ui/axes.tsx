@@ -1,4 +1,5 @@
 /** Labels, cursor and pins around and over a matrix. */
+import { grouped } from './format'
 import { useShared } from './model'
 import type { MatrixProps } from './matrix'
 import type { View } from './state'
@@ -50,7 +51,7 @@ export function ticks(
   const step = [1, 2, 5, 10].map((m) => m * decade).find((s) => s >= wanted)!
   for (let position = Math.ceil((first + offset) / step) * step; position - offset <= last; position += step) {
     const index = position - offset
-    found.push({ index, at: (index + 0.5 - from) * cell, text: position.toLocaleString('en'), word: false })
+    found.push({ index, at: (index + 0.5 - from) * cell, text: grouped(position), word: false })
   }
   return found
 }

@@ -1,7 +1,7 @@
 /** One line over positions or distances. */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { niceTicks } from './scatter'
-import { number } from './format'
+import { grouped, number } from './format'
 
 export interface Series {
   x: ArrayLike<number>
@@ -133,7 +133,7 @@ export function Chart(props: ChartProps) {
         ))}
         {xTicks.map((v) => (
           <text key={v} x={px(v)} y={HEIGHT - EDGE.bottom + 14} text-anchor="middle">
-            {v.toLocaleString('en')}
+            {grouped(v)}
           </text>
         ))}
         <line class="axis" x1={EDGE.left} x2={width - EDGE.right} y1={HEIGHT - EDGE.bottom} y2={HEIGHT - EDGE.bottom} />

@@ -18,6 +18,7 @@ const CODES =
 
 /** Nothing but printable ASCII and line ends, as most tokens are: nothing to look for. */
 const PLAIN = /^[\n\x20-\x7e]*$/
+const ONE_LINE = /^[\x20-\x7e]*$/
 
 /**
  * Text with every invisible or direction-changing character made visible, so that no token can rearrange or hide
@@ -36,6 +37,7 @@ export function visible(text: string): string {
 
 /** A label as one line for an axis or a list. */
 export function oneLine(text: string, longest = 24): string {
+  if (text.length <= longest && ONE_LINE.test(text)) return text
   const line = visible(text.replace(/\r?\n/g, '⏎').replace(/\t/g, '⇥'))
   if (line.length <= longest) return line
   const letters = [...line]
@@ -51,8 +53,13 @@ export function utf16Offsets(text: string): Uint32Array | null {
   return Uint32Array.from(offsets)
 }
 
+/** A whole number with commas; by hand, for a browser takes tens of milliseconds over the first number in a language. */
+export function grouped(count: number): string {
+  return String(count).replace(/^-?\d{4,}$/, (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ','))
+}
+
 export function plural(count: number, noun: string): string {
-  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
+  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`
 }
 
 export function words(name: string): string {

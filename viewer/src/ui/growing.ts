@@ -1,4 +1,5 @@
 /** Work in slices, so that nothing that is built keeps the page from answering. */
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 /** How many of `total` parts to build now: `step` at once, and as many more whenever the page has a moment. */
@@ -11,6 +12,11 @@ export function useGrowing(total: number, step: number, what: string): number {
     return () => clearTimeout(timer)
   }, [count, total, what])
   return Math.min(total, count)
+}
+
+/** Built after as many turns of the page as `turn` says, so that what matters most is there first. */
+export function Later(props: { turn: number; until?: ComponentChildren; children: ComponentChildren }) {
+  return useGrowing(props.turn + 1, 1, '') > props.turn ? props.children : props.until
 }
 
 const SLICE_MS = 8

@@ -1,10 +1,11 @@
 /** A query as a search: keys ranked as in a database, with what made each score. */
 import { useMemo } from 'preact/hooks'
 import type { Products, RowOf } from '../data/engine'
+import type { HeadId } from '../data/run'
 import type { Columns } from '../data/tables'
 import { Note, Panel } from './controls'
-import { number } from './format'
-import { labelsOf, useAsync, useCurrent, useShared } from './model'
+import { grouped, number } from './format'
+import { labelsOf, useAsync, useCurrent, useShared, type RunView } from './model'
 import { usePins } from './pins'
 import { useStore } from './store'
 import { niceTicks } from './scatter'
@@ -21,6 +22,15 @@ export function valueNorms(keys: Columns | null): Float64Array | null {
   return given && received ? given.map((length, i) => (received[i] > 0 ? length / received[i] : NaN)) : null
 }
 
+interface Known {
+  norms: ArrayLike<number> | null
+}
+
+async function normsOf(run: RunView, id: HeadId): Promise<Known> {
+  const kept = await run.remote.call<Float32Array | null>('valueNorms', id)
+  return { norms: kept ?? valueNorms(await run.remote.call<Columns | null>('columns', 'key', id)) }
+}
+
 export function Inspector() {
   const { hover } = useShared()
   const { run, id, layer } = useCurrent()!
@@ -30,9 +40,9 @@ export function Inspector() {
   const labels = labelsOf(run, layer)
   const head = [run, id.part, id.layer, id.head] as const
   const row = useAsync<RowOf>(() => (query === null ? null : run.remote.call('row', id, query)), [...head, query])
-  const keys = useAsync<Columns | null>(() => run.remote.call('columns', 'key', id), [...head])
-  const kept = useAsync<Float32Array | null>(() => run.remote.call('valueNorms', id), [...head])
-  const norms = useMemo(() => kept.value ?? valueNorms(keys.value), [kept.value, keys.value])
+  const some = query !== null
+  const known = useAsync<Known>(() => (some ? normsOf(run, id) : null), [...head, some])
+  const norms = known.value?.norms ?? null
   const ranked = useMemo(() => {
     if (!row.value) return []
     const { weights } = row.value
@@ -141,10 +151,10 @@ export function Inspector() {
           </div>
           {ranked.length > SHOWN && (
             <p class="quiet">
-              {(ranked.length - SHOWN).toLocaleString('en')} more keys share {number(rest)}; the CSV holds all.
+              {grouped(ranked.length - SHOWN)} more keys share {number(rest)}; the CSV holds all.
             </p>
           )}
-          {!norms && row.value && !kept.loading && !keys.loading && (
+          {known.value && !norms && row.value && (
             <p class="quiet">This run does not hold the lengths of the values; a new look at the text keeps them.</p>
           )}
           {row.value && ranked.length === 0 && <p class="quiet">This query may attend to nothing.</p>}

@@ -4,7 +4,7 @@ import type { RowOf } from '../data/engine'
 import type { Profile } from '../data/profile'
 import { css, inkOn, palette, share, type Domain } from './colour'
 import { Choice, Legend, Note, Panel } from './controls'
-import { number, oneLine } from './format'
+import { grouped, number, oneLine } from './format'
 import { useGrowing } from './growing'
 import { Lines, LONGEST_LINES } from './lines'
 import { labelsOf, useAsync, useCurrent, useShared, useState_, useTheme } from './model'
@@ -191,9 +191,8 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
             ← Earlier
           </button>
           <span>
-            tokens {(page * PAGE).toLocaleString('en')}–
-            {(Math.min(pieces.length, (page + 1) * PAGE) - 1).toLocaleString('en')} of{' '}
-            {pieces.length.toLocaleString('en')}
+            tokens {grouped(page * PAGE)}–{grouped(Math.min(pieces.length, (page + 1) * PAGE) - 1)} of{' '}
+            {grouped(pieces.length)}
           </span>
           <button type="button" disabled={page === pages - 1} onClick={() => turn(page + 1)}>
             Later →
