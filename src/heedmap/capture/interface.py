@@ -118,6 +118,7 @@ def attention(
             with torch.no_grad():
                 session.generation.take(place, call.read(session, place), attention_mask, call.dropout())
             session.report_layer(place.layer)
+            give_back(query.shape[2])
             continue
         whole = output is None and heads == list(range(query.shape[1])) and not call.needs_original()
         try:

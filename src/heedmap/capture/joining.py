@@ -11,6 +11,7 @@ from torch import Tensor
 
 from heedmap.attention import masks
 from heedmap.attention.masks.base import Mask
+from heedmap.attention.masks.structured import Everything
 from heedmap.capture.joined_mask import OfItems, Stretches
 from heedmap.capture.lazy_mask import LazyMask
 from heedmap.capture.reading import Reading
@@ -62,9 +63,10 @@ class Kept:
         self.rows = 0
         self._with_values = with_values
         at = first.key.shape[2] if place.cross else first.query_offset - first.key_offset
-        key, value = (tensor[:, :, :at].clone() for tensor in (first.key, first.value))
         # keys from before the first row: another text's, or those of a cache that the user gave
-        self._first = replace(first, query=first.query[:, :, :0], key=key, value=value)
+        key, value = (tensor[:, :, :at].clone() for tensor in (first.key, first.value))
+        nothing = first.query[:, :, :0].clone()  # a view would hold on to all rows
+        self._first = replace(first, query=nothing, key=key, value=value)
         self._real_first = mask.real(first.key_offset, first.key_offset + at) if isinstance(mask, LazyMask) else None
         self._queries: list[Tensor] = []
         self._keys: list[Tensor] = []
@@ -79,6 +81,11 @@ class Kept:
         self._queries.append(_flat(reading.query))
         self._tables.append(_one_table(reading.tables))
         if self.place.cross:
+            if _hides(reading.mask) != _hides(self._first.mask):
+                raise refusal(
+                    "a mask of the encoder's text in some passes and none in others, as prefill_chunk_size makes them",
+                    "the same keys in every pass",
+                )
             return
         if reading.tables and reading.key_offset != self._first.key_offset:
             raise refusal("a mask tensor over a cache that drops keys", "masks that say what they are")
@@ -167,6 +174,10 @@ def refusal(got: str, expected: str) -> UnsupportedError:
         got=got,
         do="watch with passes='apart', which keeps each forward pass by itself",
     )
+
+
+def _hides(mask: Mask | None) -> bool:
+    return mask is not None and not isinstance(mask, Everything)
 
 
 def _flat(tensor: Tensor) -> Tensor:

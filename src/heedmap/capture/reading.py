@@ -124,7 +124,9 @@ def read_call(
     tables: list[Tensor] = []
     query_offset, key_offset = 0 if cross else key_len - query_len, 0
     valid = real_rows
-    if isinstance(attention_mask, LazyMask):
+    if cross and isinstance(attention_mask, LazyMask) and attention_mask.key_len < key_len:
+        _check_cut(module, attention_mask, key_len)
+    elif isinstance(attention_mask, LazyMask):
         _check_lengths(module, attention_mask, query_len, key_len)
         key_len = attention_mask.live_keys()
         mask = attention_mask.mask(key_len)
@@ -202,6 +204,18 @@ def _check_lengths(module: nn.Module, mask: LazyMask, query_len: int, key_len: i
             expected=f"{query_len} queries and {key_len} keys in the mask of {type(module).__name__}",
             got=f"{mask.query_len} and {mask.key_len}",
             do="load this model with attn_implementation='eager' and use output_attentions=True",
+        )
+
+
+def _check_cut(module: nn.Module, mask: LazyMask, key_len: int) -> None:
+    """generate() with `prefill_chunk_size` cuts the encoder's mask where a part of the decoder's prompt ends. What is
+    left says nothing of the other keys; a model can go on only where it hides nothing, which it takes for no mask."""
+    if not mask.plain():
+        raise UnsupportedError(
+            "watch",
+            expected=f"a mask of all {key_len} keys in the cross-attention of {type(module).__name__}",
+            got=f"one of the first {mask.key_len}, to which generate() cut it by prefill_chunk_size",
+            do="generate without prefill_chunk_size, which is of use where a decoder reads the long text itself",
         )
 
 

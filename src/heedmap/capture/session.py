@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.capture.formula import Formula
+from heedmap.capture.freed import give_back
 from heedmap.capture.generation import Generation
 from heedmap.capture.known import Generated, Known
 from heedmap.capture.layers import SEEN_OR_HEARD, Numbers, Site, sites_of
@@ -123,6 +124,7 @@ class Session:
         self._hooks: list[Any] = []
         self._depth = 0
         self._forward = -1
+        self._longest = 0  # keys of a call in the current pass
         self._runs: dict[int, int] = {}
         self._within: dict[int, int] = {}
         self._elsewhere: dict[int, bool] = {}
@@ -169,11 +171,14 @@ class Session:
             self._depth = max(0, self._depth - 1)
             if self._paddings:
                 self._paddings.pop()
+            if self._depth == 0:
+                give_back(self._longest)
 
     def _new_pass(self) -> None:
         self._forward += 1
         self._runs.clear()
         self._rows = None
+        self._longest = 0
 
     def run(self, module: nn.Module, given: dict[str, Any]) -> None:
         """An attention module begins to run with these arguments."""
@@ -190,6 +195,7 @@ class Session:
         """Count a call and say where it stands."""
         self.calls += 1
         self.pairs += query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2]
+        self._longest = max(self._longest, key.shape[2])
         run, call = max(0, self._runs.get(id(module), 0) - 1), self._within.get(id(module), 0)
         self._within[id(module)] = call + 1
         cross = self._elsewhere.get(id(module), False)
