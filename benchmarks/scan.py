@@ -5,17 +5,21 @@
 Texts are the novel cut into 200 pieces and the sentences of the English treebank. Throughput: one process, one shard,
 the same batches: plain forward passes of the model's body under torch's own attention (sdpa), tokenised beforehand,
 against everything that a scan does of a shard, from text to the bytes of its files. Workers: whole scans with one
-thread each, counted from the first finished shard to the last. Memory: the peak of processes that scan 100, 1,000 …
-texts. Means: those of a set against the means over single looks.
+thread each, counted from the first finished shard to the last. Memory: the peak of processes that scan 100 texts and
+many. Costs: of the largest of these scans, its seconds and bytes a text, and what a shard takes when all are put
+together. Means: those of a set against the means over single looks. Some five minutes on two quiet cores.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import harness
 
@@ -35,8 +39,8 @@ if __name__ == "__main__":
     (first, some), (last, every) = marks[0], marks[-1]
     print(json.dumps({
         "texts": found.meta["texts"], "tokens": found.meta["tokens"], "seconds": time.perf_counter() - began,
-        "rate": (every - some) / max(last - first, 1e-9), "merge_seconds": time.perf_counter() - last,
-        "peak_bytes": peak_memory(),
+        "rate": (every - some) / (last - first) if every > some else None,
+        "merge_seconds": time.perf_counter() - last, "peak_bytes": peak_memory(),
     }))
 """
 
@@ -67,8 +71,6 @@ def throughput(texts: list[str], model: str, rounds: int) -> dict[str, float]:
 
     measurer = Measurer(Settings(model=model), threads=torch.get_num_threads())
     job = Job(1, 0, tuple(Record("texts", place, -1, text) for place, text in enumerate(texts)))
-    from collections import Counter
-
     ready = [prepare(place, record, measurer.loaded, None, Counter()) for place, record in enumerate(job.records)]
     good = [text for text in ready if isinstance(text, Prepared)]
     batches = [stacked(batch, 0) for batch in batches_of(good, BUDGET)]
@@ -91,7 +93,7 @@ def throughput(texts: list[str], model: str, rounds: int) -> dict[str, float]:
     }
 
 
-def whole(code: str, texts: list[str], model: str, workers: int, shard_texts: int, folder: Path) -> dict:
+def whole(code: str, texts: list[str], model: str, workers: int, shard_texts: int, folder: Path) -> dict[str, Any]:
     """A whole scan in a process of its own."""
     source = folder / "texts.jsonl"
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
@@ -101,8 +103,8 @@ def whole(code: str, texts: list[str], model: str, workers: int, shard_texts: in
     return harness.child(launch, program, source, model, folder / "set", workers, shard_texts)
 
 
-def cost(folder: Path, texts: int) -> dict[str, float]:
-    """Bytes of a text and of a shard, and what adding shards up takes."""
+def cost(folder: Path, scanned: dict[str, Any], rounds: int) -> dict[str, float]:
+    """Seconds and bytes of a text, bytes of a shard, and what adding shards up takes."""
     from heedmap.sets.finishing import merged
     from heedmap.sets.shards import finished
 
@@ -112,13 +114,23 @@ def cost(folder: Path, texts: int) -> dict[str, float]:
     }
     numbers = range(len(list((folder / "set" / "shards").iterdir())))
     shards = [shard for number in numbers if (shard := finished(folder / "set", number)) is not None]
-    began = time.perf_counter()
-    merged(folder / "set", shards)
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        merged(folder / "set", shards)
+        seconds.append(time.perf_counter() - began)
+    count = scanned["texts"]
     return {
-        "bytes_a_text": (sizes["texts"] + sizes["heads"]) / texts,
-        "bytes_a_shard": sizes["sums"] / len(shards),
+        "texts": count,
+        "tokens_a_text": scanned["tokens"] / count,
+        "shards": len(shards),
+        "seconds_a_text": 1 / scanned["rate"],
+        "heads_bytes_a_text": sizes["heads"] / count,
+        "texts_bytes_a_text": sizes["texts"] / count,
+        "sums_bytes_a_shard": sizes["sums"] / len(shards),
         "totals_bytes": sizes["totals"],
-        "merge_milliseconds_a_shard": 1000 * (time.perf_counter() - began) / len(shards),
+        "merge_seconds_a_shard": statistics.median(seconds) / len(shards),
+        "finish_seconds": scanned["merge_seconds"],
     }
 
 
@@ -149,37 +161,40 @@ def main() -> None:
     options = harness.options(__doc__)
     options.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     options.add_argument("--model", default="minilm")
-    options.add_argument("--most", type=int, default=10_000, help="texts of the largest scan")
+    options.add_argument("--most", type=int, default=10_000, help="texts of the largest scan, several shards of them")
+    options.add_argument("--shard-texts", type=int, default=1024)
     options.add_argument("--rounds", type=int, default=3)
     given = options.parse_args()
+    if given.most < 2 * given.shard_texts:
+        options.error("--most has to fill two shards")
     harness.ready()
     texts = {"novel": novel(given.data), "sentences": sentences(given.data)}
-    document: dict = {"benchmark": "scan", "model": given.model}
+    document: dict[str, Any] = {"benchmark": "scan", "model": given.model}
     for name, own in texts.items():
         found = document[name] = throughput(own, given.model, given.rounds)
         print(f"{name:10} {found['texts']:6,} texts {found['tokens']:8,} tokens  plain {found['plain_seconds']:6.1f} s "
               f"  scan {found['scan_seconds']:6.1f} s   {found['share_of_plain']:.2f} of plain")  # fmt: skip
-    every = itertools.cycle(texts["sentences"])
     with tempfile.TemporaryDirectory() as above:
-        rates = []
-        for workers in (1, 2):
-            folder = Path(above, f"workers{workers}")
+
+        def scanned(name: str, own: list[str], workers: int, shard_texts: int) -> dict[str, Any]:
+            folder = Path(above, name)
             folder.mkdir()
-            rates.append(whole(SHARED, texts["sentences"], given.model, workers, 64, folder)["rate"])
-            print(f"{workers} workers, one thread each: {rates[-1]:.1f} texts a second")
-        document["workers"] = {"one": rates[0], "two": rates[1], "ratio": rates[1] / rates[0]}
+            return whole(SHARED, own, given.model, workers, shard_texts, folder)
+
+        one, two = (scanned(f"workers{count}", texts["sentences"], count, 64)["rate"] for count in (1, 2))
+        document["workers"] = {"one": one, "two": two, "ratio": two / one}
+        print(f"one thread each: {one:.1f} texts a second, two workers {two:.1f}, {two / one:.2f} ×")
         document["memory"] = []
-        for count in sorted({100, 1000, given.most}):
-            folder = Path(above, f"memory{count}")
-            folder.mkdir()
-            result = whole(SHARED, list(itertools.islice(every, count)), given.model, 1, 1024, folder)
+        for count in (100, given.most):
+            few = list(itertools.islice(itertools.cycle(texts["sentences"]), count))
+            result = scanned(f"memory{count}", few, 1, given.shard_texts)
             document["memory"].append(result)
-            print(f"{count:6,} texts: peak {result['peak_bytes'] / 1e6:.0f} MB, "
-                  f"{1000 * result['seconds'] / count:.1f} ms a text")  # fmt: skip
-        document["cost"] = cost(Path(above, f"memory{given.most}"), given.most)
+            print(f"{count:6,} texts: peak {result['peak_bytes'] / 1e6:.0f} MB")
+        found = document["cost"] = cost(Path(above, f"memory{given.most}"), document["memory"][-1], given.rounds)
         document["means_differ_by"] = means(texts["sentences"][:30], given.model, Path(above))
-    print(f"{document['cost']['bytes_a_text']:.0f} bytes a text, {document['cost']['bytes_a_shard'] / 1e3:.0f} kB and "
-          f"{document['cost']['merge_milliseconds_a_shard']:.1f} ms of merging a shard")  # fmt: skip
+    print(f"{1000 * found['seconds_a_text']:.1f} ms, {found['heads_bytes_a_text']:.0f} + "
+          f"{found['texts_bytes_a_text']:.0f} bytes a text; {found['sums_bytes_a_shard'] / 1e6:.2f} MB and "
+          f"{1000 * found['merge_seconds_a_shard']:.1f} ms of putting together a shard")  # fmt: skip
     print(f"means of a set and over single looks differ by at most {document['means_differ_by']:.1e}")
     harness.finish(document)
 

@@ -192,6 +192,32 @@ def million(document: dict[str, Any]) -> list[str]:
     ]
 
 
+def scan(document: dict[str, Any]) -> list[str]:
+    texts = {"novel": "a novel in 200 pieces", "sentences": "sentences of a treebank"}
+    rows = (
+        [title, f"{own['texts']:,}", f"{own['tokens']:,}", time(own["plain_seconds"]), time(own["scan_seconds"]),
+         f"{own['share_of_plain']:.2f}"]
+        for name, title in texts.items()
+        for own in [document[name]]
+    )  # fmt: skip
+    workers, cost = document["workers"], document["cost"]
+    least, most = document["memory"][0], document["memory"][-1]
+    return [
+        "## Many texts",
+        f"`python benchmarks/scan.py`: {document['model']}, plain forward passes under torch's own attention against a "
+        "whole scan of the same batches, from text to the bytes of its files.",
+        table(["", "texts", "tokens", "plain", "scan", "plain / scan"], rows),
+        f"Two workers are {workers['ratio']:.2f} × as fast as one (one thread each: {workers['two']:,.0f} and "
+        f"{workers['one']:,.0f} texts a second). A scan of {least['texts']:,} texts holds {size(least['peak_bytes'])} "
+        f"of memory, one of {most['texts']:,} {size(most['peak_bytes'])}. A text of {cost['tokens_a_text']:.0f} tokens "
+        f"takes {time(cost['seconds_a_text'])} of one core and {size(cost['heads_bytes_a_text'])} in `heads`, "
+        f"{size(cost['texts_bytes_a_text'])} in `texts`; a shard {size(cost['sums_bytes_a_shard'])} in `sums` and "
+        f"{time(cost['merge_seconds_a_shard'])} when all are put together; all tables over {cost['texts']:,} texts "
+        f"{size(cost['totals_bytes'])} and {time(cost['finish_seconds'])}. Means of a set and over single looks differ "
+        f"by at most {document['means_differ_by']:.0e}.",
+    ]
+
+
 SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "bench-many": many,
     "models": models,
@@ -199,6 +225,7 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "tools": tools,
     "backward": backward,
     "million": million,
+    "scan": scan,
 }
 """What each further record becomes on the page, in order."""
 
