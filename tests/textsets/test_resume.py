@@ -273,6 +273,19 @@ def test_a_file_in_the_way_is_told_as_it_is(given, whole, tmp_path: Path, cut_po
     assert content(out) == whole
 
 
+def test_a_set_goes_on_and_finds_its_model_from_anywhere(
+    given, model_folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(model_folder(), tmp_path / "model")
+    arguments = given | {"tokenizer": None, "out": tmp_path / "set"}
+    monkeypatch.chdir(tmp_path)
+    made = scan(**arguments | {"model": "./model"})
+    assert made.meta["plan"]["model"] == str(tmp_path / "model")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    scan(**arguments | {"model": "../model"})
+
+
 @pytest.mark.skipif(os.name != "posix", reason="locks as POSIX has them")
 def test_two_scans_at_once_do_not_share_a_set(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def second(*arguments: Any) -> Any:

@@ -130,6 +130,7 @@ def test_files_are_read_one_text_at_a_time(tmp_path: Path) -> None:
     [
         ("missing.jsonl", {}, "missing.jsonl, which does not exist; check the name"),
         ("missing/", {}, "which does not exist"),
+        ("set", {}, "expected texts, got the set"),
         ("a.bin", {}, "a folder of these, or a Hugging Face data set, got"),
         ("empty", {}, "got none of these"),
         ("a.txt", {"column": "text"}, "a file with columns for --column, got plain text, a.txt"),
@@ -143,6 +144,8 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, name: str, options: dic
     for empty in ("a.bin", "a.txt", "a.jsonl", "a.csv", "a.parquet"):
         (tmp_path / empty).write_bytes(b"")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "plan.json").write_text('{"format": "heedmap-set"}')
     with pytest.raises(InputError) as caught:
         read(f"{tmp_path}/{name}", **options)
     assert line in str(caught.value)

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from heedmap.attention.checks import whole
-from heedmap.capture.models import resolve
+from heedmap.capture.models import PACKAGED, resolve
 from heedmap.errors import InputError
 from heedmap.sets.files import only_writer
 from heedmap.sets.finishing import Done, finish
@@ -96,10 +97,9 @@ def scan(
     tell = progress or _silent
     source = Texts(_absolute(texts), column, by, split, subset, limit)
     source.check()
-    in_memory = isinstance(model, PreTrainedModel)
-    name = model if model is None or isinstance(model, str) else None if in_memory else os.fspath(model)
+    in_memory = isinstance(model, torch.nn.Module)
     settings = Settings(
-        model=name if isinstance(name, str) or name is None else str(name),
+        model=None if in_memory or model is None else _findable(model),
         statistics=further(statistics),
         layers=_numbers(layers),
         heads=_numbers(heads),
@@ -217,6 +217,15 @@ def _absolute(texts: str | os.PathLike[str]) -> str:
     name = os.fspath(texts)
     path = os.path.expanduser(name)  # noqa: PTH111 — Path raises for names that no file can have
     return os.path.realpath(path) if os.path.exists(path) else name  # noqa: PTH110
+
+
+def _findable(model: str | os.PathLike[str]) -> str:
+    """A model's folder or file from the root, so that `heedmap look --of` and other nodes find it; a name as it is."""
+    if not isinstance(model, str | os.PathLike):
+        raise InputError(WHERE, expected="a model's name, folder or file, or a model", got=type(model).__name__)
+    name = os.fspath(model)
+    path = os.path.expanduser(name)  # noqa: PTH111 — Path raises for names that no file can have
+    return os.path.abspath(path) if name not in PACKAGED and os.path.exists(path) else name  # noqa: PTH100, PTH110
 
 
 def _numbers(chosen: Any) -> tuple[Any, ...] | None:

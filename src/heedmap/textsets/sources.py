@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from heedmap.errors import InputError
+from heedmap.sets.reader import is_set
 from heedmap.textsets.records import Record
 from heedmap.textsets.source_files import csv_rows, json_lines, parquet_rows, plain_lines, whole_file
 
@@ -85,6 +86,8 @@ def opened(texts: Texts) -> Callable[[], Iterator[Record]]:
         raise InputError(WHERE, expected="a file, a folder or a data set of texts", got="a name with NUL in it")
     path = Path(os.path.expanduser(texts.where))  # noqa: PTH111 — a name may be too long for a path
     if os.path.isdir(path):  # noqa: PTH112
+        if is_set(path):
+            raise InputError(WHERE, expected="texts", got=f"the set {texts.where}", do="name what it was made from")
         if any((path / name).is_file() for name in _ON_DISK):
             return lambda: _data_set(texts, path)
         _check_no_split(texts)
