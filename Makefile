@@ -95,7 +95,8 @@ test-transformers: $(INSTALLED)
 	done
 
 # make bench FILE=book.txt: every benchmark, some 40 minutes on a quiet machine; then docs/benchmarks.md from their figures.
-# The text has at least 8,192 tokens. What other tools need comes into build/tools.
+# The text has at least 8,192 tokens. What other tools need comes into build/tools. With DATA=folder, which holds
+# text/alice.txt and dependencies/en_ewt-ud-dev.conllu, scans are timed too.
 .PHONY: bench
 bench: RECORD := benchmarks/record
 bench: $(INSTALLED)
@@ -114,6 +115,7 @@ bench: $(INSTALLED)
 	$(RUN)/python benchmarks/models.py --file "$(FILE)" --record
 	$(RUN)/python benchmarks/tools.py --record
 	$(RUN)/python benchmarks/million.py --record
+	$(if $(DATA),$(RUN)/python benchmarks/scan.py --data "$(DATA)" --record)
 	$(RUN)/python benchmarks/tables.py
 
 # Every law of every kernel with its tensors on a GPU, and the benchmark's cases there. Never run on a machine without one.
@@ -124,8 +126,8 @@ test-cuda: $(INSTALLED)
 
 # Ray and Hugging Face's datasets are large; their tests run where they are installed.
 test-ray: $(INSTALLED)
-	@$(PIP) install --quiet --constraint constraints.txt ray datasets
-	@$(RUN)/pytest tests/textsets/test_engines.py tests/textsets/test_sources.py
+	@$(PIP) install --quiet --constraint constraints.txt 'ray[data]' datasets
+	@$(RUN)/pytest tests/textsets/test_ray.py tests/textsets/test_sources.py
 
 # make sanitize STRIPS=20000: more of them
 STRIPS ?= 2000

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from tests.made_sets import json_lines, model_folder, texts
 
 from heedmap.cli.main import main
+from heedmap.textsets.scan import scan
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,18 @@ def test_json_is_one_document(given, made, capsys) -> None:
     assert document["texts"] == 8
     assert document["reasons"] == {"empty": 1, "no text in 'body' but int": 1}
     assert document["self_check"]["passed"] is True
+
+
+def test_what_a_library_says_does_not_join_the_result(given, made, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def talking(*arguments, **options):
+        sys.stdout.write("(raylet) A worker died\n")
+        return scan(*arguments, **options)
+
+    monkeypatch.setattr("heedmap.textsets.scan.scan", talking)
+    assert main(["scan", *given, "--out", made, "--shard-texts", "4", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["texts"] == 8
+    assert "(raylet) A worker died" in err
 
 
 def test_other_arguments_are_one_line_and_exit_code_2(given, made, capsys) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -15,11 +12,13 @@ import pytest
 from tests.made_sets import json_lines, texts
 
 from heedmap.errors import InputError, ModelError
-from heedmap.textsets.engines import processes
+from heedmap.textsets.engines import _context, processes
 from heedmap.textsets.records import jobs_of
 from heedmap.textsets.scan import scan
 from heedmap.textsets.settings import Settings
 from heedmap.textsets.sources import Texts
+
+LISTED = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists()
 
 
 def tables(folder: Path) -> dict[str, bytes]:
@@ -46,25 +45,15 @@ def test_two_processes_make_the_set_of_one(given, alone, tmp_path: Path) -> None
     assert tables(tmp_path / "set") == alone
 
 
-def test_two_actors_of_ray_make_the_set_of_one(given, alone, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="make test-ray installs it")
-    scan(**given, out=tmp_path / "set", workers=2, engine="ray")
-    assert tables(tmp_path / "set") == alone
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.skipif(not LISTED, reason="needs Linux's list of children")
 def test_a_worker_that_is_killed_is_told_and_what_is_done_is_kept(given, alone, tmp_path: Path) -> None:
-    def fatal(number: int, stage: str, shards: int, count: int) -> None:
+    def fatal(stage: str, shards: int, count: int) -> None:
         if stage == "measure" and shards == 1:
-            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-            for server in children.read_text().split():
-                for worker in Path(f"/proc/{server}/task/{server}/children").read_text().split():
-                    os.kill(int(worker), number)
+            for worker in workers():
+                os.kill(worker, signal.SIGKILL)
 
-    if not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():
-        pytest.skip("needs Linux's list of children")
     with pytest.raises(ModelError, match="2 workers that live until the end"):
-        scan(**given, out=tmp_path / "set", workers=2, progress=lambda *told: fatal(signal.SIGKILL, *told))
+        scan(**given, out=tmp_path / "set", workers=2, progress=fatal)
     scan(**given, out=tmp_path / "set")
     assert tables(tmp_path / "set") == alone
 
@@ -75,32 +64,36 @@ def test_what_fails_in_a_worker_is_told_as_it_was(given, tmp_path: Path) -> None
         list(engine(jobs_of(Texts(str(given["texts"])), 3)))
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")
-def test_workers_end_with_the_process_that_started_them(given, tmp_path: Path) -> None:
-    program = textwrap.dedent(
-        f"""
-        import os
-        from heedmap.textsets.scan import scan
-        def tell(stage, shards, texts):
-            if stage == "measure" and shards == 1:
-                server = open(f"/proc/{{os.getpid()}}/task/{{os.getpid()}}/children").read().split()
-                workers = [open(f"/proc/{{one}}/task/{{one}}/children").read() for one in server]
-                print(" ".join(workers), flush=True)
-                os.kill(os.getpid(), 9)
-        if __name__ == "__main__":
-            scan({str(given["texts"])!r}, {given["model"]!r}, out={str(tmp_path / "set")!r}, shard_texts=1, workers=2,
-                 threads=1, progress=tell)
-        """
-    )
-    (tmp_path / "program.py").write_text(program)
-    result = subprocess.run(
-        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert result.returncode == -9, result.stderr
-    workers = [int(number) for number in result.stdout.split()]
-    assert len(workers) == 2
+def scan_and_die(arguments: dict[str, Any], found: Path) -> None:
+    """A scan whose process is killed after the first shard; it writes down its workers before."""
+
+    def tell(stage: str, shards: int, texts: int) -> None:
+        if stage == "measure" and shards == 1:
+            found.write_text(" ".join(map(str, workers())))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    scan(**arguments, workers=2, progress=tell)
+
+
+def workers() -> list[int]:
+    """Processes that the servers which this process started have started."""
+    children = "/proc/{0}/task/{0}/children"
+    servers = Path(children.format(os.getpid())).read_text().split()
+    return [int(number) for server in servers for number in Path(children.format(server)).read_text().split()]
+
+
+@pytest.mark.skipif(not LISTED, reason="needs Linux's list of children")
+def test_workers_end_with_the_process_that_started_them(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])  # where the process finds this file
+    arguments = given | {"out": tmp_path / "set", "shard_texts": 1}
+    process = _context().Process(target=scan_and_die, args=(arguments, tmp_path / "workers"))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    numbers = [int(number) for number in (tmp_path / "workers").read_text().split()]
+    assert len(numbers) == 2
     for _ in range(100):
-        alive = [number for number in workers if _runs(number)]
+        alive = [number for number in numbers if _runs(number)]
         if not alive:
             break
         time.sleep(0.1)

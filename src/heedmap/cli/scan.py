@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -43,7 +44,7 @@ from heedmap.cli.selection import parse_heads, parse_layers, parse_names
               "with the model (1).")  # fmt: skip
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Of torch in each worker, instead of an equal "
               "part.")  # fmt: skip
-@click.option("--address", metavar="A", help="Of a running Ray cluster: auto, or ray://host:10001.")
+@click.option("--address", metavar="A", help="Of a running Ray cluster: auto, host:6379 or ray://host:10001.")
 @click.option("--store", type=click.IntRange(min=0), default=0, metavar="N", help="Store the N texts that are examples "
               "most often as ordinary runs.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Stop at the first text that cannot be measured.")
@@ -85,7 +86,8 @@ def command(
     chosen_heads = None if heads is None else parse_heads(heads)
     names = parse_names(statistics)
 
-    with _Progress(quiet=as_json) as progress:
+    # standard output is for the result alone, and Ray prints there what befalls its actors
+    with contextlib.redirect_stdout(sys.stderr), _Progress(quiet=as_json) as progress:
         from heedmap.cli.set_summary import print_set
         from heedmap.textsets.batches import BUDGET
         from heedmap.textsets.scan import scan
