@@ -78,7 +78,7 @@ def page(found: TextSet) -> Group:
 
 def _types(found: TextSet) -> RenderableType:
     rows = found.table("types").to_pylist()
-    table = lesson.new_table("type of head", "heads", "in most of its texts")
+    table = lesson.new_table("type of head", "heads", "which, and in what share of texts")
     table.columns[2].justify = "left"
     for name in found.meta["types"]:
         own = [row for row in rows if row["type"] == name and row["holds"]]
