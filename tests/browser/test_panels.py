@@ -177,6 +177,29 @@ def test_the_table_of_heads_sorts_by_any_column(open_page: Callable[..., Page], 
     assert part == "self"
 
 
+def test_a_table_that_is_cut_says_so_and_moves_sideways(open_page: Callable[..., Page], url: str) -> None:
+    page = open_page(f"{url}#headView=table")
+    page.wait_for_selector(".sideways.more")
+    assert "columns" in page.locator("[data-panel=heads] .pages").inner_text()
+    more = page.get_by_role("button", name="More columns")
+    box = page.locator("[aria-label='Table of heads']")
+    for _ in range(20):
+        if more.is_disabled():
+            break
+        at = box.evaluate("element => element.scrollLeft")
+        more.click()
+        page.until("before => document.querySelector('.sideways .scroll').scrollLeft > before", at)
+    assert more.is_disabled()
+    assert page.locator(".sideways.more").count() == 0, "nothing is left on the right"
+    edges = page.evaluate(
+        "() => { const box = document.querySelector('.sideways .scroll').getBoundingClientRect();"
+        " const row = document.querySelector('.sideways tbody tr');"
+        " return [row.firstElementChild.getBoundingClientRect().left - box.left,"
+        " box.right - row.lastElementChild.getBoundingClientRect().right] }"
+    )
+    assert edges == pytest.approx([0, 0], abs=2), "the name stays, and the last column is seen whole"
+
+
 def test_heads_are_coloured_by_any_statistic_or_by_type(open_page: Callable[..., Page], url: str) -> None:
     page = open_page(f"{url}#head=self.0.2")
     page.get_by_label("coloured by").select_option("type")

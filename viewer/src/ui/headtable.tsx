@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { headName } from '../data/run'
 import { number } from './format'
 import { useGrowing } from './growing'
@@ -6,6 +7,8 @@ import { sameHead, useCurrent, useShared, useState_ } from './model'
 import { KINDS, type Measure } from './statistics'
 
 const ROWS_AT_ONCE = 24
+/** Which part of its width a table moves on, so that a column at the edge is seen whole. */
+const SHIFT = 0.6
 
 /** Every head as a row, sorted by any column. */
 export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpen: (index: number) => void }) {
@@ -37,32 +40,66 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
       </button>
     </th>
   )
+  const box = useRef<HTMLDivElement>(null)
+  const [hidden, setHidden] = useState({ left: false, right: false })
+  useLayoutEffect(() => {
+    const element = box.current!
+    const look = () => {
+      const [left, right] = [element.scrollLeft > 1, element.scrollLeft < element.scrollWidth - element.clientWidth - 1]
+      setHidden((before) => (before.left === left && before.right === right ? before : { left, right }))
+    }
+    look()
+    element.addEventListener('scroll', look, { passive: true })
+    const observer = new ResizeObserver(look)
+    observer.observe(element)
+    observer.observe(element.firstElementChild!)
+    return () => {
+      element.removeEventListener('scroll', look)
+      observer.disconnect()
+    }
+  }, [])
+  const turn = (way: 1 | -1) => box.current!.scrollBy({ left: way * SHIFT * box.current!.clientWidth })
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Table of heads">
-      <table>
-        <thead>
-          <tr>
-            {column('head', 'head', true)}
-            {props.kinds && column('type', 'type', true)}
-            {props.all.map((m) => column(m.name, m.label))}
-          </tr>
-        </thead>
-        <tbody>
-          {order.slice(0, shown).map((i) => (
-            <tr key={i} aria-current={sameHead(heads[i], id)} onClick={() => props.onOpen(i)}>
-              <th scope="row">
-                <button type="button" class="link">
-                  {headName(heads[i], run.parts.length)}
-                </button>
-              </th>
-              {props.kinds && <td class="text">{KINDS[props.kinds[i]]}</td>}
-              {props.all.map((m) => (
-                <td key={m.name}>{number(m.values[i])}</td>
+    <>
+      {(hidden.left || hidden.right) && (
+        <div class="pages" data-unsaved>
+          <button type="button" aria-label="Columns before" disabled={!hidden.left} onClick={() => turn(-1)}>
+            ←
+          </button>
+          <span>{props.all.length + (props.kinds ? 2 : 1)} columns</span>
+          <button type="button" aria-label="More columns" disabled={!hidden.right} onClick={() => turn(1)}>
+            More →
+          </button>
+        </div>
+      )}
+      <div class={`sideways${hidden.right ? ' more' : ''}`}>
+        <div class="scroll" tabIndex={0} role="region" aria-label="Table of heads" ref={box}>
+          <table>
+            <thead>
+              <tr>
+                {column('head', 'head', true)}
+                {props.kinds && column('type', 'type', true)}
+                {props.all.map((m) => column(m.name, m.label))}
+              </tr>
+            </thead>
+            <tbody>
+              {order.slice(0, shown).map((i) => (
+                <tr key={i} aria-current={sameHead(heads[i], id)} onClick={() => props.onOpen(i)}>
+                  <th scope="row">
+                    <button type="button" class="link">
+                      {headName(heads[i], run.parts.length)}
+                    </button>
+                  </th>
+                  {props.kinds && <td class="text">{KINDS[props.kinds[i]]}</td>}
+                  {props.all.map((m) => (
+                    <td key={m.name}>{number(m.values[i])}</td>
+                  ))}
+                </tr>
               ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+            </tbody>
+          </table>
+        </div>
+      </div>
+    </>
   )
 }
