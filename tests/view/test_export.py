@@ -100,6 +100,17 @@ def test_heads_that_are_asked_for_come_first(larger: Run, tmp_path: Path) -> Non
     wanted = [("self", 3, 2), ("self", 1, 0)]
     [result] = export([larger], tmp_path / "out.html", max_bytes=400_000, first=wanted)
     assert list(result.exact[:2]) == wanted
+    assert result.note is not None
+    assert "asked for" not in result.note
+
+
+def test_heads_that_were_asked_for_and_did_not_fit_are_named(larger: Run, tmp_path: Path) -> None:
+    wanted = [key for key in larger.heads if key[1] == 3]
+    [result] = export([larger], tmp_path / "out.html", max_bytes=222_000, first=wanted)
+    missed = [f"{layer}.{head}" for _, layer, head in wanted if ("self", layer, head) not in result.exact]
+    assert 0 < len(missed) < len(wanted), "some fit and some do not"
+    assert result.note is not None
+    assert f"Of the heads asked for, {', '.join(missed)} did not fit." in result.note
 
 
 def test_a_size_that_is_too_small_names_the_smallest(larger: Run, tmp_path: Path) -> None:

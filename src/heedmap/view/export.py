@@ -80,7 +80,7 @@ def export(
     known = {head for run in runs for head in run.heads}
     if missing := [head for head in wanted if head not in known]:
         raise InputError(WHERE, expected="heads of the run", got=", ".join(f"{p} {n}.{h}" for p, n, h in missing))
-    about = [{"name": run.path.name, "note": "x" * 900, "exact": run.heads, "files": {}} for run in runs]
+    about = [{"name": run.path.name, "note": "x" * 1500, "exact": run.heads, "files": {}} for run in runs]
     empty = page.exported_page({"runs": about}, [])
     room = max_bytes - len(empty.encode())
     packs = [_Pack(run, index, wanted) for index, run in enumerate(runs)]
@@ -115,7 +115,8 @@ class _Pack:
         self._index = index
         self._files = RunFiles(run)
         self._ranges: Ranges = ranges(run)
-        self._order = _order(run, wanted)
+        self._wanted = [head for head in wanted if head in run.heads]
+        self._order = _order(run, self._wanted)
         self._spans: set[Span] = set()
         self._exact: list[HeadKey] = []
         self._tables: set[HeadKey] = set()
@@ -224,6 +225,9 @@ class _Pack:
         held = [f"{what} of {n} of {heads} heads" if n else f"no {what.removeprefix('the ')}" for n, what in short]
         some = any(count for count, _ in short)
         named = f"Exact {'is' if exact == 1 else 'are'} {_named(self._exact)}. " if lacks_exact and exact else ""
+        missed = [head for head in self._wanted if lacks_exact and head not in self._exact]
+        if missed:
+            named += f"Of the heads asked for, {_named(missed)} did not fit. "
         rest = "tables" if not lacks_tables else "pooled profiles" if self._profiles else "means"
         return (
             f"To stay within its size, this file holds {' and '.join(held)}. {named}"
@@ -241,8 +245,7 @@ def _order(run: Run, wanted: Sequence[HeadKey]) -> list[HeadKey]:
         for best in telling
         if place < len(best)
     ]
-    own = [head for head in wanted if head in run.heads]
-    return list(dict.fromkeys([*own, *([show] if show else []), *ranked, *run.heads]))
+    return list(dict.fromkeys([*wanted, *([show] if show else []), *ranked, *run.heads]))
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
