@@ -47,11 +47,11 @@ def _maps(call: Call, lengths: Array) -> Array:
     cells = call.measurements["map_sum"]
     total = np.zeros((cells.shape[1], CELLS, CELLS))
     for length in np.unique(lengths):
-        tables = cells[lengths == length]
-        whole = Cells(int(length), cells.shape[-1])
-        table = tables[..., : whole.count, : whole.count].sum(0)
-        rows, keys = _overlaps(int(length), whole.count)
-        total += rows @ (table @ keys)
+        own = np.flatnonzero(lengths == length)
+        count = Cells(int(length), cells.shape[-1]).count
+        table = cells[own[0], :, :count, :count] if len(own) == 1 else cells[own, :, :count, :count].sum(0)
+        rows, keys = _overlaps(int(length), count)
+        total += (rows @ table) @ keys
     return total
 
 
