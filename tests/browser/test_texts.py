@@ -112,3 +112,17 @@ def test_a_text_from_right_to_left_runs_from_right_to_left(
     page = open_page(serve(run))
     boxes = [page.locator(f'[data-token="{i}"]').bounding_box()["x"] for i in range(3)]
     assert boxes[0] > boxes[1] > boxes[2]
+
+
+def test_a_korean_word_stays_on_one_line(
+    open_page: Callable[..., Page], serve: Callable[..., str], made: Any, tmp_path: Path
+) -> None:
+    """Also where its letters are tokens of their own."""
+    text = " ".join(["고양이가", "피곤했기", "때문이다"] * 12)
+    letters = [letter for letter in text if letter != " "]
+    run = made.make_run(tmp_path / "korean", made.uniform(len(letters))[None, None], letters, text=text)
+    page = open_page(serve(run), viewport={"width": 600, "height": 900})
+    page.wait_for_selector(f'[data-token="{len(letters) - 1}"]')
+    tops = [page.locator(f'[data-token="{i}"]').bounding_box()["y"] for i in range(len(letters))]
+    assert len(set(tops)) > 1, "the text has several lines"
+    assert all(len(set(tops[at : at + 4])) == 1 for at in range(0, len(letters), 4))

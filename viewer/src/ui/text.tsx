@@ -17,6 +17,9 @@ import { piecesOf, type Piece } from './pieces'
 export const PAGE = 400
 const TOKENS_AT_ONCE = 100
 
+/** Korean puts spaces between its words, unlike other scripts whose lines may break anywhere. */
+const HANGUL = /\p{Script=Hangul}/u
+
 export function TextPanel() {
   const { state, hover } = useShared()
   const theme = useTheme()
@@ -138,6 +141,7 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
   const { state, hover } = useShared()
   const { run } = useCurrent()!
   const pieces = useMemo(() => piecesOf(run.opened), [run])
+  const spaced = useMemo(() => HANGUL.test(run.opened.text), [run])
   const rowOf = useMemo(() => {
     const rows = new Map<number, number>()
     queryToken.forEach((token, row) => rows.set(token, row))
@@ -200,7 +204,7 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
         </div>
       )}
       <div
-        class="tokens"
+        class={spaced ? 'tokens spaced' : 'tokens'}
         ref={box}
         dir="auto"
         tabIndex={0}
