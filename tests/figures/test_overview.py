@@ -176,6 +176,8 @@ def test_letters_that_are_not_drawn_need_no_font(made: ModuleType, tmp_path: Pat
 def test_both_texts_of_a_pair_are_in_the_title(made: ModuleType, tmp_path: Path):
     run = _run(made, tmp_path / "run", text="the cat", text_pair="the dog")
     assert "the cat + the dog" in _texts(overview(run))
+    run.meta["text"]["target_tokens"] = N  # of an encoder–decoder: one text led to the other
+    assert "the cat → the dog" in _texts(overview(run))
 
 
 def test_a_run_without_maps_is_drawn_from_its_inputs(made: ModuleType, tmp_path: Path):
@@ -186,7 +188,7 @@ def test_a_run_without_maps_is_drawn_from_its_inputs(made: ModuleType, tmp_path:
         overview(run)
 
 
-@pytest.mark.parametrize("head", ["0.1", (0, 1), ("self", 0, 1), "self.0.1"])
+@pytest.mark.parametrize("head", ["0.1", (0, 1), ("self", 0, 1), "self.0.1", "self 0.1"])
 def test_a_head_is_named_in_every_usual_way(made: ModuleType, tmp_path: Path, head):
     assert find_head(_run(made, tmp_path / "run"), head) == ("self", 0, 1)
 

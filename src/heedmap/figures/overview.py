@@ -103,10 +103,13 @@ def overview(
 def find_head(
     run: Run, head: tuple[str, int, int] | tuple[int, int] | str, where: str = "overview"
 ) -> tuple[str, int, int]:
-    """The (part, layer, head) that ``head`` names in this run; ``InputError`` where there is none or two."""
+    """The (part, layer, head) that ``head`` names in this run; ``InputError`` where there is none or two.
+
+    A part is set off as it is written, ``cross.1.0``, or as tables and pictures show it, ``cross 1.0``.
+    """
     wanted = head
     if isinstance(head, str):
-        pieces = head.split(".")
+        pieces = head.replace(" ", ".", 1).split(".")
         wanted = (pieces[0], *pieces[1:]) if len(pieces) == 3 else tuple(pieces)
     key = tuple(str(piece) for piece in wanted)
     found = [
@@ -131,9 +134,9 @@ def _span(numbers: list[int]) -> str:
 
 
 def _title(run: Run) -> str:
-    """As much of the text as a title may need, and of its pair."""
+    """As much of the text as a title may need, and of its pair or of what a decoder read or wrote from it."""
     texts = [run.text[:_TITLE_LETTERS]] + ([] if run.text_pair is None else [run.text_pair[:_TITLE_LETTERS]])
-    return "  +  ".join(_line(text) for text in texts)
+    return ("  →  " if "target_tokens" in run.meta["text"] else "  +  ").join(_line(text) for text in texts)
 
 
 def _line(text: str) -> str:
