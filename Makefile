@@ -24,6 +24,7 @@ help:
 	@echo 'make test-cuda hold the kernels to the reference on a GPU, and time them there'
 	@echo 'make test-ray  install Ray and datasets, run the tests of scans on a Ray cluster and over data sets'
 	@echo 'make sanitize  fuzz the compiled part under AddressSanitizer and UndefinedBehaviorSanitizer (needs cmake)'
+	@echo 'make sanitize-neon  the same for ARM, in emulation (needs g++-aarch64-linux-gnu and qemu-user-static)'
 	@echo 'make format    put the code into its standard form'
 	@echo 'make clean     remove the environment and what was built'
 
@@ -135,6 +136,14 @@ sanitize:
 	@cmake -S native -B build/sanitize -DHEEDMAP_SANITIZE=ON >/dev/null
 	@cmake --build build/sanitize --parallel 2 >/dev/null
 	@build/sanitize/fuzz $(STRIPS)
+
+# The same for NEON on another processor: needs g++-aarch64-linux-gnu and qemu-user-static.
+.PHONY: sanitize-neon
+sanitize-neon:
+	@cmake -S native -B build/sanitize-neon -DHEEDMAP_SANITIZE=ON -DCMAKE_SYSTEM_NAME=Linux \
+		-DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ >/dev/null
+	@cmake --build build/sanitize-neon --parallel 2 >/dev/null
+	@ASAN_OPTIONS=detect_leaks=0 qemu-aarch64-static -L /usr/aarch64-linux-gnu build/sanitize-neon/fuzz $(STRIPS)
 
 format: $(INSTALLED)
 	@$(RUN)/ruff format .

@@ -73,9 +73,9 @@ class Sweep {
   }
 
   const char* instruction_set() const { return level_.name; }
-  bool products() const { return level_.products; }
+  Index panel() const { return level_.panel; }
 
-  // One strip: scores in a table, or query and packed keys (and values) where the instruction set has `products`.
+  // One strip: scores in a table, or query and packed keys (and values) where the instruction set has a `panel`.
   // Returns (head, row) of a row that counts but has no finite sum, or None.
   std::optional<std::tuple<Index, Index>> strip(Index batch, std::tuple<Index, Index> heads, std::tuple<Index, Index> rows,
                                                 std::tuple<Index, Index> keys, Index cell_rows,
@@ -107,7 +107,7 @@ class Sweep {
       take_strides(*weights, strip.weights_head_stride, strip.weights_row_stride);
     }
     if (query) {
-      check(level_.products && packed_keys, "expected keys for the query, and an instruction set with products");
+      check(level_.panel > 0 && packed_keys, "expected keys for the query, and an instruction set with products");
       take_query(strip, *query, *packed_keys);
       if (output) {
         check(packed_values.has_value(), "expected values for the output");
@@ -164,11 +164,11 @@ class Sweep {
     strip.query_row_stride = static_cast<std::ptrdiff_t>(query.stride(1));
     strip.head_dim = static_cast<Index>(query.shape(2));
     strip.key_len = call_.key_len;
-    strip.panels = (call_.key_len + PANEL - 1) / PANEL;
+    strip.panels = (call_.key_len + level_.panel - 1) / level_.panel;
     const auto key_heads = static_cast<Index>(keys.shape(0));
     check(key_heads > 0 && call_.heads % key_heads == 0 && static_cast<Index>(keys.shape(1)) == strip.panels &&
-              keys.shape(2) == query.shape(2) && static_cast<Index>(keys.shape(3)) == PANEL && dense(keys),
-          "expected contiguous packed keys [key_heads, panels, head_dim, 32]");
+              keys.shape(2) == query.shape(2) && static_cast<Index>(keys.shape(3)) == level_.panel && dense(keys),
+          "expected contiguous packed keys [key_heads, panels, head_dim, panel]");
     strip.group = call_.heads / key_heads;
     strip.packed_keys = keys.data();
   }
@@ -179,10 +179,10 @@ class Sweep {
           "expected output [heads, rows, value_dim]");
     take_strides(output, strip.output_head_stride, strip.output_row_stride);
     check(static_cast<Index>(values.shape(0)) * strip.group == call_.heads &&
-              static_cast<Index>(values.shape(1)) == (strip.value_dim + PANEL - 1) / PANEL &&
-              static_cast<Index>(values.shape(2)) == call_.key_len && static_cast<Index>(values.shape(3)) == PANEL &&
+              static_cast<Index>(values.shape(1)) == (strip.value_dim + level_.panel - 1) / level_.panel &&
+              static_cast<Index>(values.shape(2)) == call_.key_len && static_cast<Index>(values.shape(3)) == level_.panel &&
               dense(values),
-          "expected contiguous packed values [key_heads, blocks, key_len, 32]");
+          "expected contiguous packed values [key_heads, blocks, key_len, panel]");
     strip.packed_values = values.data();
     strip.output = output.data();
   }
@@ -278,6 +278,8 @@ std::vector<std::string> instruction_sets() {
   return names;
 }
 
+Index panel(std::optional<std::string> instruction_set) { return level_named(instruction_set).panel; }
+
 void exponential(Array<const float, 1> x, Array<float, 1> out, std::optional<std::string> instruction_set) {
   check(x.shape(0) == out.shape(0) && (x.shape(0) <= 1 || (x.stride(0) == 1 && out.stride(0) == 1)), "expected equal rows");
   level_named(instruction_set).exponential(x.data(), out.data(), static_cast<Index>(x.shape(0)));
@@ -291,9 +293,10 @@ void soften(Array<float, 1> x, float cap, std::optional<std::string> instruction
 }  // namespace
 
 NB_MODULE(_native, module) {
-  module.attr("PANEL") = PANEL;
   module.doc() = "The fused strip pass of heedmap.kernels.native.";
   module.def("instruction_sets", &instruction_sets, "Instruction sets this processor can run, best first.");
+  module.def("panel", &panel, "instruction_set"_a.none() = nb::none(),
+             "Keys, or columns of values, that its own products take packed side by side; 0 where it has none.");
   module.def("exponential", &exponential, "x"_a, "out"_a.noconvert(), "instruction_set"_a.none() = nb::none(),
              "out = exp(x) for x <= 0, as the pass computes it.");
   module.def("soften", &soften, "x"_a.noconvert(), "cap"_a, "instruction_set"_a.none() = nb::none(),
@@ -305,7 +308,7 @@ NB_MODULE(_native, module) {
            "sinks"_a.none(), "row_cells"_a, "key_cells"_a, "results"_a, "instruction_set"_a.none() = nb::none(),
            "openmp_parallel"_a = 0)
       .def_prop_ro("instruction_set", &Sweep::instruction_set)
-      .def_prop_ro("products", &Sweep::products, "Whether a strip may come as query and packed keys.")
+      .def_prop_ro("panel", &Sweep::panel, "Of keys and values packed side by side; 0: a strip must come as scores.")
       .def("strip", &Sweep::strip, nb::kw_only(), "batch"_a, "heads"_a, "rows"_a, "keys"_a, "cell_rows"_a,
            "scores"_a.none().noconvert(), "weights"_a.none().noconvert() = nb::none(),
            "query"_a.none().noconvert() = nb::none(), "packed_keys"_a.none().noconvert() = nb::none(),

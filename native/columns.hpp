@@ -243,7 +243,7 @@ inline void group_of_rows(const Call& call, const Strip& strip, Index head, [[ma
   std::ptrdiff_t stride = strip.row_stride;
   float* kept = strip.scores ? strip.scores + head * strip.head_stride + start * stride + seen.first : nullptr;
   float* table = kept;
-#if defined(HEEDMAP_AVX512)
+#if defined(HEEDMAP_PRODUCTS)
   if (strip.query) {
     const Index first = strip.key_start + seen.first;
     stride = scratch.pitch;
@@ -266,7 +266,7 @@ inline void group_of_rows(const Call& call, const Strip& strip, Index head, [[ma
     by[r] = finish_row(call, strip, head, start + r, row, counts[r], spoiled);
   }
   if (columns) columns->add(e, e_stride, by, counts, start, rows, seen);
-#if defined(HEEDMAP_AVX512)
+#if defined(HEEDMAP_PRODUCTS)
   if (strip.output) {
     add_values(strip, head, start, rows, strip.key_start + seen.first, keys, e, e_stride, by, scratch.sums);
   }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #if defined(HEEDMAP_AVX512) || defined(HEEDMAP_AVX2)
+#define HEEDMAP_PRODUCTS
 #include <immintrin.h>
 #elif defined(HEEDMAP_NEON)
 #include <arm_neon.h>
@@ -20,8 +21,10 @@ struct Group {
 #include "vec.hpp"
 #include "exp.hpp"
 #include "rows.hpp"
-#if defined(HEEDMAP_AVX512)
+#if defined(HEEDMAP_PRODUCTS)
 #include "products.hpp"
+#else
+constexpr Index PANEL = 0;
 #endif
 #include "columns.hpp"
 
@@ -55,13 +58,7 @@ void run_exponential(const float* x, float* y, Index count) {
 #define HEEDMAP_TEXT(x) #x
 #define HEEDMAP_NAME(x) HEEDMAP_TEXT(x)
 
-#if defined(HEEDMAP_AVX512)
-constexpr bool PRODUCTS = true;
-#else
-constexpr bool PRODUCTS = false;
-#endif
-
 extern const Level level;
-const Level level{HEEDMAP_NAME(HEEDMAP_LEVEL), PRODUCTS, run_unit, add_columns, add_distances, run_exponential, soften_row};
+const Level level{HEEDMAP_NAME(HEEDMAP_LEVEL), PANEL, run_unit, add_columns, add_distances, run_exponential, soften_row};
 
 }  // namespace heedmap::HEEDMAP_LEVEL

@@ -1,21 +1,22 @@
-// Matrix products of a few rows with packed keys or values. Included like vec.hpp, for AVX-512 only: there it is faster
-// than the matrix library, which takes narrower registers on some processors; elsewhere the library is.
+// Matrix products of a few rows with packed keys or values. Included like vec.hpp, for AVX-512 and AVX2: a group's scores
+// then never leave the caches, and some matrix libraries take narrower registers than the processor has.
 
-constexpr int TILE_ROWS = 8;
-constexpr Index VALUE_KEYS = 256;  // keys whose values stay in the nearest cache while all rows of a group pass
+constexpr Index PANEL = 2 * V::width;
+constexpr int TILE_ROWS = V::width == 16 ? 8 : 6;  // sums that fill the registers: 32 of AVX-512, 16 of AVX2
+constexpr Index VALUE_KEYS = 512;  // keys whose values stay in a near cache while all rows of a group pass
+static_assert(PANEL <= MOST_PANEL);
 
-// c[i][0..32) = (or +=) Σ_p a[i][p] · b[p][0..32), for ROWS rows.
+// c[i][0..PANEL) = (or +=) Σ_p a[i][p] · b[p][0..PANEL), for ROWS rows.
 template <int ROWS>
 inline void tile(const float* a, std::ptrdiff_t a_stride, const float* b, Index depth, float* c, std::ptrdiff_t c_stride,
                  bool accumulate) {
-  static_assert(2 * V::width == PANEL);
   V::reg left[ROWS], right[ROWS];
   for (int i = 0; i < ROWS; ++i) {
     left[i] = accumulate ? V::load(c + i * c_stride) : V::set(0);
     right[i] = accumulate ? V::load(c + i * c_stride + V::width) : V::set(0);
   }
-  for (Index p = 0; p < depth; ++p) {
-    const V::reg b_left = V::load(b + p * PANEL), b_right = V::load(b + p * PANEL + V::width);
+  for (Index p = 0; p < depth; ++p, b += PANEL) {
+    const V::reg b_left = V::load(b), b_right = V::load(b + V::width);
     for (int i = 0; i < ROWS; ++i) {
       const V::reg x = V::set(a[i * a_stride + p]);
       left[i] = V::fma(x, b_left, left[i]);
@@ -28,13 +29,20 @@ inline void tile(const float* a, std::ptrdiff_t a_stride, const float* b, Index 
   }
 }
 
+// The same for any number of rows.
 inline void tiles(const float* a, std::ptrdiff_t a_stride, const float* b, Index depth, float* c, std::ptrdiff_t c_stride,
                   Index rows, bool accumulate) {
   Index r = 0;
-  for (; r + 8 <= rows; r += 8) tile<8>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
-  for (; r + 4 <= rows; r += 4) tile<4>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
-  for (; r + 2 <= rows; r += 2) tile<2>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
-  for (; r < rows; ++r) tile<1>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
+  const auto many = [&](auto group) {
+    constexpr int count = decltype(group)::rows;
+    for (; r + count <= rows; r += count) {
+      tile<count>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
+    }
+  };
+  many(Group<TILE_ROWS>{});
+  many(Group<4>{});
+  many(Group<2>{});
+  many(Group<1>{});
 }
 
 // Scores of `rows` rows from `row` on for keys [first, last) of the call, to `table`, whose column 0 is the key at

@@ -98,8 +98,9 @@ struct Job {
     for (const Unit& unit : units) shared |= columns && !unit.owns_cells;
     const std::size_t cells = shared ? static_cast<std::size_t>(call.key_cells.count) : 0;
     const std::size_t seats = static_cast<std::size_t>(threads);
-    const std::size_t pitch = strip.query ? padded(strip.keys + 2 * PANEL) : 0;
-    const std::size_t width = strip.output ? static_cast<std::size_t>((strip.value_dim + PANEL - 1) / PANEL * PANEL) : 0;
+    const std::size_t pitch = strip.query ? padded(strip.keys + 2 * MOST_PANEL) : 0;
+    const Index panel = std::max<Index>(level.panel, 1);
+    const std::size_t width = strip.output ? static_cast<std::size_t>((strip.value_dim + panel - 1) / panel * panel) : 0;
     const std::size_t per_seat = 2 * keys + static_cast<std::size_t>(GROUP_ROWS) * (pitch + width);
     float* floats = room.floats(units.size() * (keys + places + cells) + seats * per_seat);
     double* doubles = room.doubles(units.size() * cells);

@@ -93,9 +93,9 @@ struct Strip {
   Index head_dim = 0;
   Index group = 1;                      // query heads of one key head
   Index key_len = 0;                    // of the call
-  Index panels = 0;                     // of one key head: key_len / PANEL, rounded up
-  const float* packed_keys = nullptr;   // [key_heads, panels, head_dim, PANEL], zeros after the last key
-  const float* packed_values = nullptr; // [key_heads, value_dim / PANEL rounded up, key_len, PANEL]; null: no output
+  Index panels = 0;                     // of one key head: key_len / panel, rounded up
+  const float* packed_keys = nullptr;   // [key_heads, panels, head_dim, panel], zeros after the last key
+  const float* packed_values = nullptr; // [key_heads, value_dim / panel rounded up, key_len, panel]; null: no output
   Index value_dim = 0;
   float* output = nullptr;  // [heads, rows, value_dim]
   std::ptrdiff_t output_head_stride = 0;
@@ -119,8 +119,8 @@ constexpr Index UNIT_ROWS = 32;
 // Rows of a unit that go through together: their scores stay in the second cache from product to sums.
 constexpr Index GROUP_ROWS = 16;
 
-// Keys, or columns of values, that are packed side by side.
-constexpr Index PANEL = 32;
+// The widest panel: keys, or columns of values, that are packed side by side.
+constexpr Index MOST_PANEL = 32;
 
 // Buffers of one unit, added to the results when all units are done.
 struct Partial {
@@ -149,7 +149,7 @@ struct Scratch {
 // One instruction set: the same source, compiled for it.
 struct Level {
   const char* name;
-  bool products;  // whether it can compute scores and output itself
+  Index panel;  // what its products take side by side; 0: it has none, and scores must be given
   // Rows of a unit, their results, and the unit's partial sums; true when a row that counts had no finite sum.
   bool (*unit)(const Call&, const Strip&, const Unit&, const Partial&, const Scratch&);
   // Add one unit's sums for keys [start, stop) to the results of its head.

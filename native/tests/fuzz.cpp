@@ -181,34 +181,33 @@ void make_product(Random& random, Problem& problem) {
   }
 }
 
-// [key_heads, panels, head_dim, PANEL]
-std::vector<float> pack_keys(const Problem& problem) {
-  const Index panels = (problem.call.key_len + PANEL - 1) / PANEL;
-  std::vector<float> packed(static_cast<std::size_t>(problem.key_heads * panels * problem.head_dim * PANEL));
-  for (Index h = 0; h < problem.key_heads; ++h) {
-    for (Index k = 0; k < problem.call.key_len; ++k) {
-      for (Index p = 0; p < problem.head_dim; ++p) {
-        packed[static_cast<std::size_t>(((h * panels + k / PANEL) * problem.head_dim + p) * PANEL + k % PANEL)] =
-            problem.keys[static_cast<std::size_t>((h * problem.call.key_len + k) * problem.head_dim + p)];
+// [heads, along / panel rounded up, inner, panel] of what `at(head, along, inner)` gives, zeros where there is nothing.
+template <typename At>
+std::vector<float> pack(Index heads, Index along, Index inner, Index panel, At at) {
+  const Index panels = (along + panel - 1) / panel;
+  std::vector<float> packed(static_cast<std::size_t>(heads * panels * inner * panel));
+  for (Index h = 0; h < heads; ++h) {
+    for (Index a = 0; a < along; ++a) {
+      for (Index i = 0; i < inner; ++i) {
+        packed[static_cast<std::size_t>(((h * panels + a / panel) * inner + i) * panel + a % panel)] = at(h, a, i);
       }
     }
   }
   return packed;
 }
 
-// [key_heads, blocks, key_len, PANEL]
-std::vector<float> pack_values(const Problem& problem) {
-  const Index blocks = (problem.value_dim + PANEL - 1) / PANEL, keys = problem.call.key_len;
-  std::vector<float> packed(static_cast<std::size_t>(problem.key_heads * blocks * keys * PANEL));
-  for (Index h = 0; h < problem.key_heads; ++h) {
-    for (Index k = 0; k < keys; ++k) {
-      for (Index c = 0; c < problem.value_dim; ++c) {
-        packed[static_cast<std::size_t>(((h * blocks + c / PANEL) * keys + k) * PANEL + c % PANEL)] =
-            problem.values[static_cast<std::size_t>((h * keys + k) * problem.value_dim + c)];
-      }
-    }
-  }
-  return packed;
+std::vector<float> pack_keys(const Problem& problem, Index panel) {
+  const Index keys = problem.call.key_len, dim = problem.head_dim;
+  return pack(problem.key_heads, keys, dim, panel, [&](Index h, Index k, Index p) {
+    return problem.keys[static_cast<std::size_t>((h * keys + k) * dim + p)];
+  });
+}
+
+std::vector<float> pack_values(const Problem& problem, Index panel) {
+  const Index keys = problem.call.key_len, dim = problem.value_dim;
+  return pack(problem.key_heads, dim, keys, panel, [&](Index h, Index c, Index k) {
+    return problem.values[static_cast<std::size_t>((h * keys + k) * dim + c)];
+  });
 }
 
 struct Near {
@@ -352,9 +351,9 @@ void run_one(unsigned seed) {
       strip.scale = terms.data() + 3 * lines;
       strip.top = top.data();
       std::vector<float> packed_keys, packed_values, output;
-      if (level->products && !problem.query.empty()) {
-        packed_keys = pack_keys(problem);
-        packed_values = pack_values(problem);
+      if (level->panel > 0 && !problem.query.empty()) {
+        packed_keys = pack_keys(problem, level->panel);
+        packed_values = pack_values(problem, level->panel);
         output.resize(lines * static_cast<std::size_t>(problem.value_dim));
         if (!keep) strip.scores = nullptr;
         strip.query = problem.query.data();
@@ -363,7 +362,7 @@ void run_one(unsigned seed) {
         strip.head_dim = problem.head_dim;
         strip.group = call.heads / problem.key_heads;
         strip.key_len = call.key_len;
-        strip.panels = (call.key_len + PANEL - 1) / PANEL;
+        strip.panels = (call.key_len + level->panel - 1) / level->panel;
         strip.packed_keys = packed_keys.data();
         strip.packed_values = packed_values.data();
         strip.value_dim = problem.value_dim;

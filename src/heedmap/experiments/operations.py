@@ -96,9 +96,10 @@ def native_bytes(shape: Shape) -> int:
     each 32 rows of a strip's heads. Elsewhere the scores of one strip, and the sums.
     """
     module = native.extension()
-    if module is None or not native.multiplies():
+    panel = 0 if module is None else module.panel()
+    if not panel:
         return strip_bytes(shape, tables=1) + 16 * shape.n * -(-min(shape.n, MOST_ROWS) // UNIT_ROWS)
-    columns = -(-shape.of_values // module.PANEL) * module.PANEL
+    columns = -(-shape.of_values // panel) * panel
     packed = 4 * shape.n * shape.of_keys * (shape.head_dim + columns)
     rows, units = sums_size(shape.n, shape.heads, STRIP_BYTES // 4)
     units_a_head = -(-min(rows, shape.n) // UNIT_ROWS)

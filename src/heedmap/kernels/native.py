@@ -75,13 +75,6 @@ def extension() -> ModuleType | None:
         return None
 
 
-@cache
-def multiplies() -> bool:
-    """Whether the compiled pass computes scores itself here, so that no table of them is held."""
-    module = extension()
-    return module is not None and module.instruction_sets()[0] == "avx512"
-
-
 def openmp_parallel() -> int:
     """Address of `GOMP_parallel` in the OpenMP runtime that torch has loaded, or 0 where there is none.
 
@@ -213,7 +206,6 @@ class _Room:
         self._packed: tuple[int, Tensor, Tensor | None] | None = None
         module = extension()
         assert module is not None
-        self._panel: int = module.PANEL
         self._sweep = module.Sweep(
             batch=inputs.batch,
             heads=inputs.query_heads,
@@ -229,7 +221,8 @@ class _Room:
             instruction_set=instruction_set,
             openmp_parallel=openmp_parallel(),
         )
-        self.products = self._sweep.products and not _biased(inputs)
+        self._panel: int = self._sweep.panel
+        self.products = self._panel > 0 and not _biased(inputs)
         """Whether the extension computes scores and output too, so that no table of scores is needed."""
 
     def take(self, block: Block, valid: Tensor | None, output: Tensor | None) -> _Passed:
@@ -294,7 +287,7 @@ class _Room:
                 scores.add_(bias)
 
     def _pack(self, batch: int) -> tuple[Tensor, Tensor | None]:
-        """Keys `[key_heads, panels, head_dim, 32]` and values `[key_heads, blocks, key_len, 32]` of a batch item."""
+        """Of an item: keys `[key_heads, panels, head_dim, panel]`, values `[key_heads, blocks, key_len, panel]`."""
         if self._packed is None or self._packed[0] != batch:
             key, value = self._item.key, self._item.value
             room = -key.shape[1] % self._panel
