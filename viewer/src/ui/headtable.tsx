@@ -36,7 +36,7 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
         onClick={() => state.set({ sort: name, down: (sort === name ? !down : !text) ? 'yes' : 'no' })}
       >
         {label}
-        <span aria-hidden="true">{sort === name ? (down ? ' ↓' : ' ↑') : ''}</span>
+        <span aria-hidden="true">{sort === name ? (down ? '\u00a0↓' : '\u00a0↑') : ''}</span>
       </button>
     </th>
   )
