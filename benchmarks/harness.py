@@ -16,6 +16,7 @@ import green
 from heedmap.errors import HeedmapError
 from heedmap.experiments import turns
 from heedmap.experiments.bench import refuse_if_busy
+from heedmap.kernels import native
 from heedmap.machine import describe_machine
 
 RECORDS = Path(__file__).resolve().parent / "record"
@@ -49,9 +50,14 @@ def finish(document: dict[str, Any]) -> None:
     """Print the document and the machine it was made on as one line; with --record also keep it for the tables."""
     import torch
 
-    machine = describe_machine() | {"capability": torch.backends.cpu.get_cpu_capability()}
+    module = native.extension()
+    machine = describe_machine() | {
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "instructions": None if module is None else module.instruction_sets()[0],
+    }
     line = json.dumps(document | {"machine": machine}, sort_keys=True)
     if "--record" in sys.argv and "--busy" not in sys.argv:
+        RECORDS.mkdir(exist_ok=True)
         (RECORDS / f"{document['benchmark']}.json").write_text(line + "\n")
     print(line)
 

@@ -102,9 +102,8 @@ def page() -> str:
         "Methods take turns in one process; figures are medians; (×) is over torch's `scaled_dot_product_attention` on "
         "the same call. Before anything is timed each method is held to the textbook's form in float64. `measure` "
         "gives all default statistics, `attend` the output too; `eager` keeps the weights and gives no statistics.",
-        "The native kernel multiplies by itself on AVX-512, where it is faster still ([LOG.md](../LOG.md)): 0.36 × for "
-        "measure and 0.56 × with output at 8,192 tokens. **CUDA is untested**: no GPU was at hand. `make test-cuda` "
-        "holds the kernels to the reference there and times them.",
+        "What won and what did not is in [LOG.md](../LOG.md). **CUDA is untested**: no GPU was at hand. `make test-cuda` "
+        "holds the kernels to the reference there and times them. macOS, Windows and the speed on ARM are untested too.",
         "## One call, over lengths",
         f"`{command(long)}`; where one run was expected to take more than {long['cases']['seconds']:g} s, a method is "
         "left out.",
@@ -122,6 +121,32 @@ def with_longest(document: dict[str, Any]) -> dict[str, Any]:
         return document
     own = {(row["method"], row["mask"], row["n"]): row for row in record("bench-longest")["rows"]}
     return document | {"rows": [own.get((row["method"], row["mask"], row["n"]), row) for row in document["rows"]]}
+
+
+def sweep(document: dict[str, Any]) -> list[str]:
+    ratios, found = document["ratio_to_sdpa"], document["machine"]
+    rows = ([case, *(f"{ratios[mask][case]:.2f}" for mask in ratios)] for case in ratios["full"])
+    (short, less), (long, more) = document["extra_bytes"].items()
+    return [
+        "## The sweep against torch's own attention",
+        f"`python benchmarks/sweep.py`: 9 heads, {document['length']:,} tokens, head_dim 64, float32, all default "
+        f"statistics, × `scaled_dot_product_attention`; heedmap's native kernel by {found['instructions']}, torch by "
+        f"{found['capability']}.",
+        table(["× torch's attention", *(f"{mask} mask" for mask in ratios)], rows),
+        f"A sweep of one head takes {size(less)} beyond its inputs at {int(short):,} tokens and {size(more)} at "
+        f"{int(long):,}.",
+    ]
+
+
+def window(document: dict[str, Any]) -> list[str]:
+    kinds, ratios = document["kinds"], document["ratios"]
+    return [
+        "## Layers with a window",
+        f"`python benchmarks/window.py`: {document['model']} over {document['tokens']:,} tokens, attention and default "
+        f"statistics of one layer: {time(kinds['windowed']['seconds'])} with a window, "
+        f"{time(kinds['full']['seconds'])} without ({ratios['seconds']:.3f} ×). A row of a window may see "
+        f"{ratios['allowed']:.3f} of the keys of a full one; the strips visit {ratios['visited']:.3f}.",
+    ]
 
 
 def many(document: dict[str, Any]) -> list[str]:
@@ -219,6 +244,8 @@ def scan(document: dict[str, Any]) -> list[str]:
 
 
 SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "sweep": sweep,
+    "window": window,
     "bench-many": many,
     "models": models,
     "look": look,
