@@ -102,8 +102,9 @@ def page() -> str:
         "Methods take turns in one process; figures are medians; (×) is over torch's `scaled_dot_product_attention` on "
         "the same call. Before anything is timed each method is held to the textbook's form in float64. `measure` "
         "gives all default statistics, `attend` the output too; `eager` keeps the weights and gives no statistics.",
-        "What won and what did not is in [LOG.md](../LOG.md). **CUDA is untested**: no GPU was at hand. `make test-cuda` "
-        "holds the kernels to the reference there and times them. macOS, Windows and the speed on ARM are untested too.",
+        "What won and what did not is in [LOG.md](../LOG.md). **CUDA is untested**: no GPU was at hand. "
+        "`make test-cuda` holds the kernels to the reference there and times them. macOS, Windows and the speed on ARM "
+        "are untested too.",
         "## One call, over lengths",
         f"`{command(long)}`; where one run was expected to take more than {long['cases']['seconds']:g} s, a method is "
         "left out.",
