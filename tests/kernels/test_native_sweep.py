@@ -18,6 +18,8 @@ from heedmap.statistics import choose
 from heedmap.statistics.base import Grid
 
 pytestmark = pytest.mark.skipif(native.extension() is None, reason="heedmap installed without its compiled part")
+MODULE = native.extension()
+SETS: list[str] = [] if MODULE is None else MODULE.instruction_sets()
 SOME = [
     case for case in CASES if case.name in ("length 1025", "mask function", "softcap and sinks", "left-padded rows")
 ]
@@ -51,6 +53,18 @@ def test_every_instruction_set_gives_the_same_sweep(case) -> None:
         for key, state in plain.states.items():
             torch.testing.assert_close(other.states[key], state, rtol=1e-5, atol=1e-5, equal_nan=True, msg=key)
         torch.testing.assert_close(other.output, plain.output, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("instruction_set", SETS)
+def test_tensors_may_lie_in_memory_in_any_order(instruction_set: str) -> None:
+    query, key, value = torch.randn(3, 2, 4, 70, 8)
+    straight = swept(AttentionInputs(query, key, value, mask=masks.causal()), instruction_set)
+    for apart in ((2, 3), (1, 3), (0, 3)):  # numbers of a vector are not side by side
+        turned = [table.transpose(*apart).contiguous().transpose(*apart) for table in (query, key, value)]
+        other = swept(AttentionInputs(*turned, mask=masks.causal()), instruction_set)
+        for name, state in straight.states.items():
+            torch.testing.assert_close(other.states[name], state, rtol=1e-5, atol=1e-5, equal_nan=True, msg=name)
+        torch.testing.assert_close(other.output, straight.output, rtol=1e-5, atol=1e-5)
 
 
 def test_it_is_chosen_for_float32_on_a_cpu_and_its_name_recorded() -> None:

@@ -231,7 +231,7 @@ class _Room:
         heads, rows = block.head_stop - block.head_start, block.row_stop - block.row_start
         keys = block.key_stop - block.key_start
         segments = doubtful_segments(inputs, block)
-        query = self._item.query[block.head_start : block.head_stop, block.row_start : block.row_stop]
+        query = _side_by_side(self._item.query[block.head_start : block.head_stop, block.row_start : block.row_stop])
         given: dict[str, Tensor | None] = {"scores": None}
         inside = output is not None and self.products and self._item.spoiled_values is None
         written = output if output is None or output.dtype == torch.float32 else output.float()
@@ -321,6 +321,6 @@ def _sizes(cells: Cells) -> tuple[int, int, int]:
     return cells.count, cells.size, cells.larger
 
 
-def _side_by_side(allowed: Tensor) -> Tensor:
-    """The same, keys next to one another in memory, as the pass reads them."""
-    return allowed if allowed.stride(-1) == 1 or allowed.shape[-1] == 1 else allowed.contiguous()
+def _side_by_side(table: Tensor) -> Tensor:
+    """The same, numbers of a row next to one another in memory, as the pass reads them."""
+    return table if table.stride(-1) == 1 or table.shape[-1] == 1 else table.contiguous()
