@@ -93,6 +93,12 @@ def test_what_would_not_fit_and_what_would_take_too_long_is_named(monkeypatch: p
     assert found["sdpa", 1024].status == "too long"  # 64 s expected
 
 
+def test_a_first_length_that_would_take_too_long_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "in_turn", lambda runs, rounds, seconds: {n: turns.Timing(1, 1, 1, 1) for n in runs})
+    rows = list(run_bench(replace(SMALL, lengths=(8192,), masks=("full",), methods=("sdpa",), seconds=10.0)))
+    assert [(row.n, row.status) for row in rows] == [(8192, "too long")]  # 64 s expected
+
+
 def test_a_method_that_cannot_be_compiled_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_compiler(one: Call) -> Callable[[], dict[str, torch.Tensor]]:
         raise RuntimeError("no C++ compiler\nat length")

@@ -121,10 +121,12 @@ def _page(cases: Cases, rows: list[Row]) -> Iterator[Text | Table]:
             yield table
     for reason in dict.fromkeys(f"{row.method}, {row.mask}: {row.why}" for row in rows if row.why):
         yield Text(f"not run: {reason}")
-    yield Text(
-        "\nMedians; measure gives all default statistics, attend the output too, eager's weights alone none. Too long: "
-        f"over {cases.seconds:g} s expected; sizes are of n×n tables that would not fit.\n"
-    )
+    legend = ["Medians; measure gives all default statistics, attend the output too, eager's weights alone none."]
+    if any(row.status == "too long" for row in rows):
+        legend.append(f"Too long: over {cases.seconds:g} s expected.")
+    if any(row.status == "would not fit" for row in rows):
+        legend.append("Sizes are of n×n tables that would not fit.")
+    yield Text(f"\n{' '.join(legend)}\n")
 
 
 def _cell(row: Row) -> Text:
