@@ -246,6 +246,52 @@ def test_a_link_reopens_the_same_view(open_page: Callable[..., Page], url: str) 
     assert sorted(copied.split("#")[1].split("&")) == sorted(link.split("&"))
 
 
+@pytest.mark.parametrize("view", ["3_900_5_900", "1e300_2e300_-9_4", "5_5.1_5_5.1"])
+@pytest.mark.parametrize("centre", ["map", "compare"])
+def test_a_view_that_a_link_asks_for_stays_within_the_matrix(
+    open_page: Callable[..., Page], saved: Callable[..., bytes], url: str, centre: str, view: str
+) -> None:
+    page = open_page(f"{url}#head=self.5.11&centre={centre}&view={view}")
+    page.wait_for_timeout(500)
+    assert page.locator("[role=alert]").count() == 0
+    columns, rows = table(saved(page, centre, "Table (CSV)"))
+    assert 4 <= len(rows) <= 12
+    assert 5 <= len(columns) <= 13
+
+
+@pytest.mark.parametrize("centre", ["map", "compare"])
+def test_the_whole_looks_the_same_before_and_after_zooming_in(
+    open_page: Callable[..., Page], serve: Callable[..., str], made: Any, tmp_path: Any, centre: str
+) -> None:
+    """Of a matrix that is too large to be computed at once."""
+    n = 700
+    run = made.make_run(tmp_path / "run", np.stack([made.shifted(n, 1), made.uniform(n)])[None])
+    page = open_page(f"{serve(run)}#head=self.0.0&centre={centre}")
+    page.wait_for_timeout(1500)
+    matrix = page.locator(".matrix").last
+    legends, picture = page.locator(".legends").all_inner_texts(), matrix.screenshot()
+    page.evaluate("hash => location.hash = hash", f"head=self.0.0&centre={centre}&view=300_340_300_340")
+    page.wait_for_timeout(1500)
+    assert matrix.screenshot() != picture
+    page.evaluate("hash => location.hash = hash", f"head=self.0.0&centre={centre}")
+    page.wait_for_timeout(1500)
+    assert page.locator(".legends").all_inner_texts() == legends
+    assert matrix.screenshot() == picture
+
+
+def test_runs_of_one_name_are_told_apart(
+    open_page: Callable[..., Page], serve: Callable[..., str], made: Any, tmp_path: Any
+) -> None:
+    runs = []
+    for place in ("before", "after"):
+        (tmp_path / place).mkdir()
+        runs.append(made.make_run(tmp_path / place / "run", made.uniform(5)[None, None]))
+    page = open_page(f"{serve(*runs)}#centre=compare&otherRun=1")
+    page.wait_for_selector(".compare .matrix >> nth=2")
+    assert page.locator("header select option").all_inner_texts() == ["before/run", "after/run"]
+    assert page.locator(".compare figcaption").nth(1).inner_text().endswith("· after/run")
+
+
 def test_two_runs_of_one_text_compare(
     open_page: Callable[..., Page], serve: Callable[..., str], made: Any, tmp_path: Any
 ) -> None:

@@ -130,6 +130,20 @@ def test_a_truncated_file_is_told_on_the_page(
     page.wrong.clear()
 
 
+def test_a_map_that_cannot_be_read_says_nothing_of_its_cells(
+    open_page: Callable[..., Page], serve: Callable[..., str], larger: Run, tmp_path: Path
+) -> None:
+    copy = Path(copytree(larger.path, tmp_path / "emptied"))
+    page = open_page(f"{serve(open_run(copy))}#head=self.2.3")
+    page.wait_for_selector(".status[data-busy=false] >> text=cell")
+    for file in ("maps.safetensors", "inputs.safetensors"):
+        (copy / file).unlink()
+    page.evaluate("location.hash = 'head=self.1.0'")
+    page.wait_for_selector("[role=alert] >> text=open the run again")
+    assert page.locator(".status").inner_text().strip() == ""
+    page.wrong.clear()
+
+
 def test_a_run_without_inputs_says_that_exact_zoom_is_off(
     open_page: Callable[..., Page], serve: Callable[..., str], made: Any, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import { split } from '../src/data/weights'
 import { piecesOf as zonesOf } from '../src/ui/grids'
 import { piecesOf } from '../src/ui/pieces'
 import { csvOf } from '../src/ui/save'
+import { coveringOf, type Grids } from '../src/ui/grids'
 import { fitView, fromLink, START, toLink, type State } from '../src/ui/state'
 
 describe('links', () => {
@@ -59,6 +60,9 @@ describe('views', () => {
     expect(tiny.q1 - tiny.q0).toBe(4)
     expect(fitView({ q0: -10, q1: 300, k0: -10, k1: 300 }, 100, 100)).toBeNull()
     expect(fitView({ q0: 0, q1: 1, k0: 0, k1: 2 }, 2, 2)).toBeNull()
+    const within = { q0: 0.1, q1: 10.7, k0: 3.3, k1: 99.9 }
+    expect(fitView(within, 100, 100)).toEqual(within)
+    expect(fitView({ q0: 1e300, q1: 2e300, k0: -9, k1: 1 }, 100, 100)).toEqual({ q0: 0, q1: 100, k0: 0, k1: 10 })
   })
   test('zooming keeps the point under the pointer', () => {
     const view = zoomed({ q0: 0, q1: 100, k0: 0, k1: 100 }, 0.5, 0.25, 0.75)
@@ -265,4 +269,22 @@ test('windows are cut evenly', () => {
 test('the last number of an axis ends within the picture', () => {
   expect(inward('2,000', 8)).toBe(8 - 5 * 3.6)
   expect(inward('2,000', 40)).toBe(0)
+})
+
+describe('windows', () => {
+  test('take the place of the pooled map only where they cover the whole view', () => {
+    const detail = { q0: 10, q1: 20, k0: 30, k1: 40, rows: 10, keys: 10, values: new Float32Array(100) }
+    const grids = (window: typeof detail | null): Grids => ({
+      base: [],
+      detail: window,
+      why: null,
+      error: null,
+      cell: { queries: 1, keys: 1 },
+      exact: true,
+      busy: false,
+    })
+    expect(coveringOf(grids(detail), { q0: 10.5, q1: 20, k0: 30, k1: 39.2 })).toBe(detail)
+    expect(coveringOf(grids(detail), { q0: 0, q1: 100, k0: 0, k1: 100 })).toBeNull()
+    expect(coveringOf(grids(null), { q0: 10, q1: 20, k0: 30, k1: 40 })).toBeNull()
+  })
 })

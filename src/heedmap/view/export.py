@@ -15,7 +15,7 @@ from heedmap.heads.telling import head_to_show, telling_heads
 from heedmap.runs.reader import Run
 from heedmap.runs.schema import INPUTS, MAPS
 from heedmap.view import page
-from heedmap.view.files import PROFILES, RunFiles
+from heedmap.view.files import PROFILES, RunFiles, run_names
 from heedmap.view.ranges import TABLES, HeadKey, Ranges, Span, ranges
 
 WHERE = "export"
@@ -80,10 +80,14 @@ def export(
     known = {head for run in runs for head in run.heads}
     if missing := [head for head in wanted if head not in known]:
         raise InputError(WHERE, expected="heads of the run", got=", ".join(f"{p} {n}.{h}" for p, n, h in missing))
-    about = [{"name": run.path.name, "note": "x" * 1500, "exact": run.heads, "files": {}} for run in runs]
+    names = run_names(runs)
+    about = [
+        {"name": name, "note": "x" * 1500, "exact": run.heads, "files": {}}
+        for name, run in zip(names, runs, strict=True)
+    ]
     empty = page.exported_page({"runs": about}, [])
     room = max_bytes - len(empty.encode())
-    packs = [_Pack(run, index, wanted) for index, run in enumerate(runs)]
+    packs = [_Pack(run, name, index, wanted) for index, (run, name) in enumerate(zip(runs, names, strict=True))]
     least = sum(pack.used for pack in packs)
     if least > room:
         raise InputError(
@@ -99,7 +103,7 @@ def export(
     for pack in packs:
         files, texts = pack.blocks()
         blocks += texts
-        entry: dict[str, Any] = {"name": pack.run.path.name, "files": files}
+        entry: dict[str, Any] = {"name": pack.name, "files": files}
         if pack.result.note is not None:
             entry |= {"note": pack.result.note, "exact": pack.result.exact}
         index["runs"].append(entry)
@@ -110,8 +114,9 @@ def export(
 class _Pack:
     """One run's share of the file: chosen spans, and what they cost."""
 
-    def __init__(self, run: Run, index: int, wanted: Sequence[HeadKey]) -> None:
+    def __init__(self, run: Run, name: str, index: int, wanted: Sequence[HeadKey]) -> None:
         self.run = run
+        self.name = name
         self._index = index
         self._files = RunFiles(run)
         self._ranges: Ranges = ranges(run)
@@ -204,7 +209,7 @@ class _Pack:
     @property
     def result(self) -> Exported:
         """What was chosen."""
-        return Exported(self.run.path.name, len(self._order), tuple(self._exact), len(self._tables), self._note())
+        return Exported(self.name, len(self._order), tuple(self._exact), len(self._tables), self._note())
 
     def _note(self) -> str | None:
         """What was left out, in sentences; None where nothing was."""

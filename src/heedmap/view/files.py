@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heedmap.errors import HeedmapError, RunError
@@ -23,6 +23,23 @@ DERIVED: dict[str, Callable[[Run], bytes]] = {
 
 PROFILES = "derived/profiles.safetensors"
 """Of use only where the tables themselves are not at hand."""
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """What a page calls its runs: the name of each folder, with as many folders above as tell it from the others'.
+
+    A folder that is shown several times has a number behind its name from the second time on.
+    """
+    parts = [run.path.resolve().parts for run in runs]
+    names: list[str] = []
+    for i, own in enumerate(parts):
+        others = [other for other in parts if other != own]
+        depth = 1
+        while depth < len(own) and any(other[-depth:] == own[-depth:] for other in others):
+            depth += 1
+        again = parts[:i].count(own)
+        names.append("/".join(own[-depth:]) + (f" ({again + 1})" if again else ""))
+    return names
 
 
 class RunFiles:

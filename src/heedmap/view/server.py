@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from heedmap.errors import HeedmapError, StorageError
 from heedmap.runs.reader import Run
 from heedmap.view import page
-from heedmap.view.files import RunFiles
+from heedmap.view.files import RunFiles, run_names
 
 LOOPBACK = "127.0.0.1"
 POLICY = (
@@ -64,7 +64,7 @@ class ViewServer(ThreadingHTTPServer):
     def __init__(self, runs: Sequence[Run], port: int = 0) -> None:
         self.files = [RunFiles(run) for run in runs]
         self.token = secrets.token_urlsafe(18)
-        names = [{"name": run.path.name} for run in runs]
+        names = [{"name": name} for name in run_names(runs)]
         self.fixed = {
             "": (page.served_page(names).encode(), "text/html; charset=utf-8"),
             page.SCRIPT: (page.script().encode(), "text/javascript; charset=utf-8"),

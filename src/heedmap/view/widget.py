@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from heedmap.errors import InputError, RunError, UnsupportedError
 from heedmap.runs.reader import Run
-from heedmap.view.files import RunFiles
+from heedmap.view.files import RunFiles, run_names
 from heedmap.view.page import script
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _widget_class() -> Any:
         height = traitlets.Int(HEIGHT).tag(sync=True)
 
         def __init__(self, runs: Sequence[Run], height: int) -> None:
-            super().__init__(runs=[run.path.name for run in runs], height=height)
+            super().__init__(runs=run_names(runs), height=height)
             self._files = [RunFiles(run) for run in runs]
             for files in self._files:
                 files.prepare()

@@ -4,12 +4,12 @@ import { headName, type HeadId, type Layer } from '../data/run'
 import { domainOf, palette } from './colour'
 import { Legend, Note, Panel, Select } from './controls'
 import { number } from './format'
-import { largestOf, layersOf, useGrids, type Grids } from './grids'
-import { tableOf } from './map'
+import { coveringOf, largestOf, layersOf, useGrids, wholeOf } from './grids'
+import { listOf, tableOf } from './map'
 import { Matrix } from './matrix'
 import { labelsOf, layerOf, useCurrent, useShared, useState_, useTheme, type RunView } from './model'
 import { Figure, Pair, Scales, usePair, usePointed, valueOf, Veiled, veiled } from './readout'
-import { pinsIn, usePins } from './pins'
+import { pinsIn, usePins, viewIn } from './pins'
 import type { Layered } from './renderer'
 import { isLog } from './state'
 import { labelOf } from './statistics'
@@ -84,7 +84,10 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
   const { state } = useShared()
   const theme = useTheme()
   const { run, id, layer } = useCurrent()!
-  const view = useState_((s) => s.view)
+  const view = viewIn(
+    layer,
+    useState_((s) => s.view),
+  )
   const pool = useState_((s) => s.pool)
   const colour = useState_((s) => s.colour)
   const log = isLog(colour, layer.key_len)
@@ -93,15 +96,20 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
   const otherLayer = layerOf(otherRun, other)!
   const a = useGrids(run, id, layer, view, pool, pixels)
   const b = useGrids(otherRun, other, otherLayer, view, pool, pixels)
-  const [left, right] = [topOf(a), topOf(b)]
-  const difference = useMemo(() => subtract(left, right), [a.base, a.detail, b.base, b.detail])
-  const largest = useMemo(() => largestOf([...left, ...right]), [a.base, a.detail, b.base, b.detail])
+  const [p, q] = [a, b].map((grids) => coveringOf(grids, view ?? wholeOf(layer)))
+  const [left, right] = p && q ? [[p], [q]] : [layersOf(a), layersOf(b)]
+  const drawn = [a.base, a.detail, b.base, b.detail, p && q]
+  const difference = useMemo(() => {
+    const all = subtract(left, right)
+    return all.length > 0 ? all : subtract(a.base, b.base)
+  }, drawn)
+  const largest = useMemo(() => largestOf([...left, ...right]), drawn)
   const apart = useMemo(
     () => largestOf(difference.map((grid) => ({ ...grid, values: grid.values.map(Math.abs) }))),
     [difference],
   )
   const domain = domainOf(largest, log)
-  const veils = useMemo(() => veiled([...left, ...right]), [a.base, a.detail, b.base, b.detail])
+  const veils = useMemo(() => veiled([...left, ...right]), drawn)
   const high = domainOf(apart, false).high
   const common = {
     rows: layer.query_len,
@@ -126,9 +134,9 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
       class="compare"
       tools={<Scales exact={a.exact && b.exact} />}
       table={() =>
-        difference.length === 1
+        p && q
           ? tableOf(difference[0], labelsOf(run, layer), common.offsets)
-          : { columns: [], rows: [] }
+          : listOf(subtract(a.base, b.base), common.offsets)
       }
     >
       <div class="side-by-side">
@@ -217,11 +225,6 @@ function Readout(props: {
       )}
     </Pair>
   )
-}
-
-/** What covers the view: the exact window where it is there, else the pooled map. */
-function topOf(grids: Grids): Layered[] {
-  return grids.detail ? [grids.detail] : grids.base
 }
 
 /** a − b where both cover the same windows in the same cells; nothing meanwhile. */

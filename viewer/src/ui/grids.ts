@@ -44,7 +44,7 @@ export function useGrids(
   pool: Pool,
   pixels: { width: number; height: number },
 ): Grids {
-  const head = `${run.name} ${id.part} ${id.layer} ${id.head}`
+  const head = `${run.order} ${id.part} ${id.layer} ${id.head}`
   const base = useAsync<Grid | null>(() => run.remote.call('map', id, pool), [run, head, pool])
   const why = useAsync<string | null>(() => run.remote.call('whyNotExact', id), [run, head])
   const [detail, setDetail] = useState<{ head: string; pool: Pool; grid: Layered } | null>(null)
@@ -119,7 +119,8 @@ export function useGrids(
     }
   }, [run, head, pool, exactOn, fits, window.q0, window.q1, window.k0, window.k1, outRows, outKeys])
 
-  const own = detail?.head === head && detail.pool === pool ? detail.grid : null
+  // over a window too large to be computed, one left from before would only shift the colours
+  const own = fits && detail?.head === head && detail.pool === pool ? detail.grid : null
   const pooled = useMemo(() => (base.value ? piecesOf(base.value, layer) : []), [base.value])
   const covers = own !== null && sameView(own, window)
   const cell = covers
@@ -166,6 +167,12 @@ export function piecesOf(grid: Grid, layer: { query_len: number; key_len: number
 
 /** Everything to draw, from the bottom up. */
 export const layersOf = (grids: Grids): Layered[] => (grids.detail ? [...grids.base, grids.detail] : grids.base)
+
+/** The exact window where it covers the whole view. */
+export function coveringOf({ detail }: Grids, view: View): Layered | null {
+  const covers = detail && detail.q0 <= view.q0 && detail.q1 >= view.q1 && detail.k0 <= view.k0 && detail.k1 >= view.k1
+  return covers ? detail : null
+}
 
 export function largestOf(grids: Layered[]): number {
   let largest = 0

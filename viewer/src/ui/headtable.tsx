@@ -23,7 +23,7 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
   const values =
     measure?.values ?? (sort === 'type' ? props.kinds!.map((kind) => Object.keys(KINDS).indexOf(kind)) : all)
   const order = ranked(values, all, down)
-  const shown = useGrowing(order.length, ROWS_AT_ONCE, `${run.name} ${sort} ${down}`)
+  const shown = useGrowing(order.length, ROWS_AT_ONCE, `${run.order} ${sort} ${down}`)
   const column = (name: string, label: string, text = false) => (
     <th
       key={name}

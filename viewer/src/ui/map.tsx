@@ -6,19 +6,22 @@ import { domainOf, palette } from './colour'
 import { Legend, Note, Panel } from './controls'
 import { number } from './format'
 import { zoomed } from './gestures'
-import { largestOf, layersOf, useGrids, wholeOf } from './grids'
+import { coveringOf, largestOf, layersOf, useGrids, wholeOf } from './grids'
 import { Matrix } from './matrix'
 import { labelsOf, useCurrent, useShared, useState_, useTheme } from './model'
 import { Figure, Pair, Scales, usePair, usePointed, valueOf, Veiled, veiled } from './readout'
 import type { Layered } from './renderer'
 import { fitView, isLog } from './state'
-import { usePins } from './pins'
+import { usePins, viewIn } from './pins'
 
 export function MapPanel() {
   const { state } = useShared()
   const theme = useTheme()
   const { run, id, layer } = useCurrent()!
-  const view = useState_((s) => s.view)
+  const view = viewIn(
+    layer,
+    useState_((s) => s.view),
+  )
   const pool = useState_((s) => s.pool)
   const colour = useState_((s) => s.colour)
   const log = isLog(colour, layer.key_len)
@@ -27,7 +30,7 @@ export function MapPanel() {
   const labels = labelsOf(run, layer)
   const { pinned, pin } = usePins()
   const whole = wholeOf(layer)
-  const covering = grids.detail && sameWindow(grids.detail, view ?? whole) ? grids.detail : null
+  const covering = coveringOf(grids, view ?? whole)
   const largest = useMemo(
     () => largestOf(covering ? [covering] : layersOf(grids)),
     [covering, grids.base, grids.detail],
@@ -104,9 +107,11 @@ export function MapPanel() {
         </span>
       </div>
       <p class="status" data-exact={grids.exact} data-busy={grids.busy}>
-        {grids.exact
-          ? 'Exact: every cell is one weight.'
-          : `Each cell is the ${pool} over ${size(grids.cell.queries, 'query', 'queries')} × ${size(grids.cell.keys, 'key', 'keys')}${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
+        {layers.length === 0
+          ? '\u00a0'
+          : grids.exact
+            ? 'Exact: every cell is one weight.'
+            : `Each cell is the ${pool} over ${size(grids.cell.queries, 'query', 'queries')} × ${size(grids.cell.keys, 'key', 'keys')}${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
       </p>
       {grids.why !== null && (
         <Note>
@@ -121,10 +126,6 @@ export function MapPanel() {
 
 function size(cells: number, one: string, several: string): string {
   return cells === 1 ? `1 ${one}` : `${Number.isInteger(cells) ? cells : `about ${cells.toFixed(1)}`} ${several}`
-}
-
-function sameWindow(grid: Layered, view: { q0: number; q1: number; k0: number; k1: number }): boolean {
-  return grid.q0 <= view.q0 && grid.q1 >= view.q1 && grid.k0 <= view.k0 && grid.k1 >= view.k1
 }
 
 export function tableOf(
@@ -151,7 +152,7 @@ export function tableOf(
 }
 
 /** The cells of a pooled map, one a row: where each begins and ends, and its value. */
-function listOf(grids: Layered[], offsets: { query: number; key: number }) {
+export function listOf(grids: Layered[], offsets: { query: number; key: number }) {
   const rows: (string | number)[][] = []
   for (const grid of grids) {
     const [height, width] = [(grid.q1 - grid.q0) / grid.rows, (grid.k1 - grid.k0) / grid.keys]

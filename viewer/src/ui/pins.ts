@@ -1,5 +1,6 @@
 import type { Layer } from '../data/run'
 import { useCurrent, useShared, useState_ } from './model'
+import { fitView, type View } from './state'
 
 const inside = (index: number, length: number) => (index >= 0 && index < length ? index : null)
 
@@ -15,6 +16,11 @@ export function pinsIn(layer: Layer, query: number | null, key: number | null): 
     query: query === null ? null : inside(query - layer.query_offset, layer.query_len),
     key: key === null ? null : inside(key - layer.key_offset, layer.key_len),
   }
+}
+
+/** The view that the link or the last head left, within this layer's matrix. */
+export function viewIn(layer: Layer, view: View | null): View | null {
+  return view && fitView(view, layer.query_len, layer.key_len)
 }
 
 export function usePins(): Pins {

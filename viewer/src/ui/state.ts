@@ -156,6 +156,7 @@ export const isLog = (colour: State['colour'], keys: number): boolean =>
 /** A view of at least a few cells that lies within the matrix; null where it is the whole matrix. */
 export function fitView(view: View, rows: number, keys: number): View | null {
   const fit = (from: number, to: number, length: number) => {
+    if (from >= 0 && to <= length && to - from >= Math.min(4, length)) return [from, to]
     const size = Math.min(length, Math.max(Math.min(4, length), to - from))
     const middle = (from + to) / 2
     const start = Math.min(length - size, Math.max(0, middle - size / 2))

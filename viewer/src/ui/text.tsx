@@ -163,7 +163,7 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
   }
   const box = useRef<HTMLDivElement>(null)
   const onPage = Math.min(PAGE, pieces.length - page * PAGE)
-  const built = useGrowing(onPage, TOKENS_AT_ONCE, `${run.name} ${page}`)
+  const built = useGrowing(onPage, TOKENS_AT_ONCE, `${run.order} ${page}`)
   useEffect(() => {
     if (pinnedToken < 0 || built < onPage) return
     const frame = requestAnimationFrame(() => {
