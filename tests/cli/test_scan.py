@@ -108,6 +108,22 @@ def test_a_question_is_answered_as_a_table_csv_or_json(made, capsys) -> None:
     assert document["rows"][0][2] == pytest.approx(float(rows[0]["mean"]))
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SHOW TABLES",
+        "DESCRIBE means",
+        "WITH a AS (SELECT 1 AS one) SELECT one FROM a;",
+        "/* a column each */ PIVOT means ON statistic USING avg(mean) GROUP BY layer",
+        "SELECT * FROM (PIVOT means ON statistic USING avg(mean) GROUP BY layer)",
+        "FROM about",
+    ],
+)
+def test_whatever_only_asks_is_answered(made, capsys, question: str) -> None:
+    assert main(["query", made, question, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"]
+
+
 def test_without_a_question_the_views_are_listed(made, capsys) -> None:
     assert main(["query", made, "--json"]) == 0
     views = {row[0]: row[2] for row in json.loads(capsys.readouterr().out)["rows"]}
@@ -119,6 +135,14 @@ def test_without_a_question_the_views_are_listed(made, capsys) -> None:
     ("arguments", "line"),
     [
         (["query", "{set}", "SELECT nothing"], "[query] expected SQL that DuckDB takes"),
+        (["query", "{set}", "SELECT 1; SELECT 2"], "[query] expected a question in SQL, got 2 statements"),
+        (["query", "{set}", " ;"], "[query] expected a question in SQL, got nothing"),
+        (["query", "{set}", "DROP VIEW means"], "[query] expected SQL that only asks: SELECT …, got DROP"),
+        (["query", "{set}", "COPY means TO 'means.csv'"], "[query] expected SQL that only asks: SELECT …, got COPY"),
+        (
+            ["query", "{set}", "COPY (PIVOT means ON statistic USING avg(mean)) TO 'means.csv'"],
+            "[query] expected SQL that only asks: SELECT …, got COPY",
+        ),
         (["query", "nowhere"], "[open_set] expected the folder of a set"),
         (["compare", "{set}", "nowhere"], "[open_set] expected the folder of a set"),
         (["compare", "{set}", "{set}", "--statistics", "speed"], "[compare] expected a value of both sets"),

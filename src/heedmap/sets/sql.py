@@ -27,6 +27,7 @@ VIEWS = {
     "about": "one row: model, texts, tokens, shards, version",
 }
 """View → what a row of it is, in the order of the documentation."""
+_ASKING = ("FROM", "PIVOT", "PIVOT_WIDER", "SELECT", "WITH")
 
 
 def connect(found: TextSet) -> Any:
@@ -76,15 +77,14 @@ def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]
     """The names of the columns and the rows of the answer.
 
     Raises:
-        InputError: SQL that DuckDB does not take, or that says nothing.
+        InputError: SQL that DuckDB does not take, that asks nothing or several things, or that would change something.
         UnsupportedError: duckdb is not installed.
     """
     connection = connect(found)
     duckdb = import_module("duckdb")
     try:
+        _check_asks(duckdb, connection.extract_statements(question))
         answer = connection.execute(question)
-        if answer is None or answer.description is None:
-            raise InputError(WHERE, expected="a question in SQL", got="nothing", do='try "SELECT * FROM means LIMIT 5"')
         return [column[0] for column in answer.description], answer.fetchall()
     except duckdb.Error as error:
         raise InputError(
@@ -95,6 +95,24 @@ def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]
         ) from error
     finally:
         connection.close()
+
+
+def _check_asks(duckdb: Any, statements: list[Any]) -> None:
+    """One statement that only reads; of several DuckDB would answer the last alone, and COPY writes files.
+
+    Raises:
+        InputError: any other SQL.
+    """
+    do = 'try "SELECT * FROM means LIMIT 5"'
+    if len(statements) != 1:
+        got = f"{len(statements)} statements" if statements else "nothing"
+        raise InputError(WHERE, expected="a question in SQL", got=got, do="ask one at a time" if statements else do)
+    (statement,) = statements
+    first = re.sub(r"--[^\n]*|/\*.*?\*/|\(", " ", statement.query, flags=re.DOTALL).split()[0].upper()
+    # PIVOT is of the kind MULTI, as is what would store its answer
+    pivot = statement.type == duckdb.StatementType.MULTI and first in _ASKING
+    if statement.type != duckdb.StatementType.SELECT and not pivot:
+        raise InputError(WHERE, expected="SQL that only asks: SELECT …", got=first, do=do)
 
 
 def _plain(path: str) -> str:
