@@ -132,7 +132,7 @@ export function useGrids(
     base: pooled,
     detail: own,
     why: why.value,
-    error: base.error ?? why.error ?? failed,
+    error: base.error ?? why.error ?? (exactOn ? failed : null),
     cell,
     exact: (covers || pooled.length > 0) && cell.queries === 1 && cell.keys === 1,
     busy,
