@@ -136,6 +136,10 @@ def test_without_a_question_the_views_are_listed(made, capsys) -> None:
     [
         (["query", "{set}", "SELECT nothing"], "[query] expected SQL that DuckDB takes"),
         (["query", "{set}", "SELECT 1; SELECT 2"], "[query] expected a question in SQL, got 2 statements"),
+        (
+            ["query", "{set}", "SELECT excerpt::INT FROM texts", "--csv"],
+            "[query] expected SQL that DuckDB takes, got Conversion Error",
+        ),
         (["query", "{set}", " ;"], "[query] expected a question in SQL, got nothing"),
         (["query", "{set}", "DROP VIEW means"], "[query] expected SQL that only asks: SELECT …, got DROP"),
         (["query", "{set}", "COPY means TO 'means.csv'"], "[query] expected SQL that only asks: SELECT …, got COPY"),

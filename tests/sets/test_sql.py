@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from heedmap.errors import InputError, UnsupportedError
 from heedmap.sets.reader import open_set
-from heedmap.sets.sql import VIEWS, ask
+from heedmap.sets.sql import VIEWS, ask, asking
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sets.md"
 EXAMPLES = re.findall(r"```sql\n(.*?)\n```", DOCUMENT.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -58,3 +59,13 @@ def test_without_duckdb_the_way_out_is_named(made_set, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(UnsupportedError, match=r'pip install "heedmap\[sql\]"'):
         ask(made_set(), "SELECT 1")
+
+
+def test_a_long_answer_is_fetched_as_it_is_taken(made_set) -> None:
+    tracemalloc.start()
+    try:
+        with asking(made_set(), "SELECT range AS number, repeat('x', 100) AS text FROM range(300000)") as (_, rows):
+            assert sum(number for number, _ in rows) == 300_000 * 299_999 // 2
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +30,17 @@ def command(set: Path, question: str | None, as_csv: bool, as_json: bool) -> Non
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
-    from heedmap.cli import lesson
     from heedmap.sets.reader import open_set
-    from heedmap.sets.sql import ask
+    from heedmap.sets.sql import asking
 
     found = open_set(set)
+    show = _print_json if as_json else _print_csv if as_csv else _print
     if question is None:
         columns, rows = _views(found)
-    else:
-        columns, rows = ask(found, question)
-    if as_json:
-        lesson.write_json({"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]})
-    elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-    else:
-        _print(columns, rows)
+        show(columns, iter(rows))
+        return
+    with asking(found, question) as (columns, answer):
+        show(columns, answer)
 
 
 def _views(found: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -59,21 +55,34 @@ def _views(found: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
     return ["view", "a row", "columns"], rows
 
 
-def _print(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+def _print_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> None:
+    from heedmap.cli import lesson
+
+    lesson.write_json({"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]})
+
+
+def _print_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+def _print(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> None:
     from heedmap.cli import lesson
     from heedmap.cli.summary import printable
 
+    shown = list(islice(rows, _SHOWN))
+    more = sum(1 for _ in rows)
     table = lesson.new_table(*columns)
     table.columns[0].no_wrap = True
     for place, column in enumerate(table.columns):
-        numbers = all(isinstance(row[place], int | float) or row[place] is None for row in rows)
-        column.justify = "right" if numbers and rows else "left"
+        numbers = all(isinstance(row[place], int | float) or row[place] is None for row in shown)
+        column.justify = "right" if numbers and shown else "left"
         column.no_wrap = place == 0 or numbers
-    for row in rows[:_SHOWN]:
+    for row in shown:
         table.add_row(*(printable(_shown(cell)) for cell in row))
     page = lesson.console()
     page.print(table)
-    more = len(rows) - _SHOWN
     if more > 0:
         page.print(f"… and {more:,} more rows; --csv prints all")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from heedmap.errors import InputError, UnsupportedError
@@ -27,6 +29,8 @@ VIEWS = {
     "about": "one row: model, texts, tokens, shards, version",
 }
 """View → what a row of it is, in the order of the documentation."""
+_FETCHED = 4096
+"""Rows of an answer that are held at once."""
 _ASKING = ("FROM", "PIVOT", "PIVOT_WIDER", "SELECT", "WITH")
 
 
@@ -73,8 +77,9 @@ def stored(found: TextSet) -> Iterator[tuple[int, str]]:
             yield int(match[1]), str(path)
 
 
-def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of the columns and the rows of the answer.
+@contextmanager
+def asking(found: TextSet, question: str) -> Iterator[tuple[list[str], Iterator[tuple[Any, ...]]]]:
+    """The names of the columns and the rows of the answer, which are fetched as they are taken, within the block.
 
     Raises:
         InputError: SQL that DuckDB does not take, that asks nothing or several things, or that would change something.
@@ -85,7 +90,9 @@ def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]
     try:
         _check_asks(duckdb, connection.extract_statements(question))
         answer = connection.execute(question)
-        return [column[0] for column in answer.description], answer.fetchall()
+        first = answer.fetchmany(_FETCHED)  # before anything is printed: here a question that fails mostly does
+        rest = iter(lambda: answer.fetchmany(_FETCHED), [])
+        yield [column[0] for column in answer.description], chain(first, chain.from_iterable(rest))
     except duckdb.Error as error:
         raise InputError(
             WHERE,
@@ -95,6 +102,12 @@ def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]
         ) from error
     finally:
         connection.close()
+
+
+def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """All of an answer at once; raises as `asking` does."""
+    with asking(found, question) as (columns, rows):
+        return columns, list(rows)
 
 
 def _check_asks(duckdb: Any, statements: list[Any]) -> None:
