@@ -26,10 +26,10 @@ class BatchItem:
         self.spoiled_values: Tensor | None = None
         """Bool like `value`, or None where all are finite."""
 
-    def enter(self, batch: int) -> None:
-        """Take the batch item `batch`, unless it is at hand already."""
+    def enter(self, batch: int) -> bool:
+        """Take the batch item `batch`, unless it is at hand already; whether it was not."""
         if batch == self._batch:
-            return
+            return False
         self._batch = batch
         inputs, dtype = self._inputs, self._inputs.compute_dtype
         self.query = inputs.query[batch].to(dtype) * inputs.scale
@@ -38,6 +38,7 @@ class BatchItem:
             value = inputs.value[batch].to(dtype)
             self.spoiled_values = None if all_finite(value) else ~torch.isfinite(value)
             self.value = value if self.spoiled_values is None else value.masked_fill(self.spoiled_values, 0)
+        return True
 
 
 def all_finite(table: Tensor) -> bool:

@@ -7,13 +7,15 @@ Source: Dao et al. 2022, appendix B.2, with whole rows in place of tiles.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from heedmap.attention.inputs import AttentionInputs
-from heedmap.kernels.batch_item import BatchItem
+from heedmap.kernels.batch_item import BatchItem, all_finite
 from heedmap.kernels.hiding import bias_of, doubtful_segments
 from heedmap.kernels.plan import Block, Task, blocks
 from heedmap.kernels.scores import key_heads, product
@@ -49,16 +51,20 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
     )
     grad_sinks = None if inputs.sinks is None else torch.zeros_like(inputs.sinks)
     with torch.autocast(inputs.query.device.type, enabled=False):
-        item = BatchItem(inputs)
+        item, room = BatchItem(inputs), _Room(inputs)
+        finite_key = item.key
         for block in blocks(task, TABLES):
-            item.enter(block.batch)
+            if item.enter(block.batch):
+                finite_key = item.key  # hidden ones may be NaN: 0 · NaN would reach every row
+                if not all_finite(finite_key):
+                    finite_key = finite_key.masked_fill(~torch.isfinite(finite_key), 0)
             assert item.value is not None
             heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
             keys = slice(block.key_start, block.key_stop)
             shared_heads = key_heads(inputs, block.head_start, block.head_stop)
             groups = shared_heads.stop - shared_heads.start  # query heads of one key head are stacked, as in `product`
 
-            weights, share, sink, slope = _weights(inputs, item, block)
+            weights, share, sink, slope = _weights(inputs, item, block, room)
             arriving = flowing[block.batch, heads, rows].to(dtype)
             spread = (arriving * output[block.batch, heads, rows].to(dtype)).sum(-1, keepdim=True)
             if grad_sinks is not None and sink is not None:
@@ -68,13 +74,13 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
             stacked_arriving = arriving.reshape(groups, -1, arriving.shape[-1])
             grad_value[block.batch, shared_heads, keys] += stacked_weights.transpose(1, 2) @ stacked_arriving
 
-            scores = stacked_arriving @ item.value[shared_heads, keys].transpose(1, 2)
-            scores = scores.view(weights.shape).sub_(spread).mul_(weights)
+            scores = room.table(1, weights.shape)
+            _multiply(stacked_arriving, item.value[shared_heads, keys].transpose(1, 2), scores.view_as(stacked_weights))
+            scores.sub_(spread).mul_(weights)
             scores = scores if slope is None else scores.mul_(slope)
             stacked = scores.view(groups, -1, weights.shape[-1])
-            seen = item.key[shared_heads, keys]
-            seen = seen.masked_fill(~torch.isfinite(seen), 0)  # hidden ones: 0 · NaN would reach every row
-            grad_query[block.batch, heads, rows] = (stacked @ seen).view(*arriving.shape[:2], -1) * inputs.scale
+            found = stacked @ finite_key[shared_heads, keys]
+            grad_query[block.batch, heads, rows] = found.view(*arriving.shape[:2], -1) * inputs.scale
             asked = item.query[heads, rows].reshape(groups, -1, inputs.head_dim)
             grad_key[block.batch, shared_heads, keys] += stacked.transpose(1, 2) @ asked
     return Gradients(
@@ -82,14 +88,36 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
     )
 
 
+class _Room:
+    """Memory that strips use again and again: fresh tables cost as much as a pass over them."""
+
+    def __init__(self, inputs: AttentionInputs) -> None:
+        self._options = {"dtype": inputs.compute_dtype, "device": inputs.query.device}
+        self._tables = [torch.empty(0, **self._options), torch.empty(0, **self._options)]
+
+    def table(self, number: int, shape: Sequence[int]) -> Tensor:
+        """The first or the second table, of this shape, uninitialised."""
+        size = math.prod(shape)
+        if self._tables[number].numel() < size:
+            self._tables[number] = torch.empty(size, **self._options)
+        return self._tables[number][:size].view(*shape)
+
+
+def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
+    if left.shape[0] == 1:
+        torch.mm(left[0], right[0], out=out[0])
+    else:
+        torch.bmm(left, right, out=out)
+
+
 def _weights(
-    inputs: AttentionInputs, item: BatchItem, block: Block
+    inputs: AttentionInputs, item: BatchItem, block: Block, room: _Room
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """Weights of a strip `[heads, rows, keys]` before they are divided, what each row is to be multiplied by
     `[heads, rows, 1]`, the sink's weight `[heads, rows]`, and the slope of the softcap."""
     heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
     shape = (block.head_stop - block.head_start, block.row_stop - block.row_start, block.key_stop - block.key_start)
-    scores = torch.empty(shape, dtype=inputs.compute_dtype, device=inputs.query.device)
+    scores = room.table(0, shape)
     product(item.query[heads, rows], item.key, block, inputs, out=scores)
     slope = None
     if inputs.softcap is not None:
