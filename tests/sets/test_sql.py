@@ -6,15 +6,22 @@ import re
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from heedmap.errors import InputError, UnsupportedError
-from heedmap.sets.reader import open_set
-from heedmap.sets.sql import VIEWS, ask, asking
+from heedmap.sets.reader import TextSet, open_set
+from heedmap.sets.sql import VIEWS, asking
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sets.md"
 EXAMPLES = re.findall(r"```sql\n(.*?)\n```", DOCUMENT.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """All of an answer at once."""
+    with asking(found, question) as (columns, rows):
+        return columns, list(rows)
 
 
 def test_there_are_ten_worked_examples() -> None:

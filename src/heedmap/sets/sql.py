@@ -104,12 +104,6 @@ def asking(found: TextSet, question: str) -> Iterator[tuple[list[str], Iterator[
         connection.close()
 
 
-def ask(found: TextSet, question: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """All of an answer at once; raises as `asking` does."""
-    with asking(found, question) as (columns, rows):
-        return columns, list(rows)
-
-
 def _check_asks(duckdb: Any, statements: list[Any]) -> None:
     """One statement that only reads; of several DuckDB would answer the last alone, and COPY writes files.
 
