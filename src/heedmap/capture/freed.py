@@ -1,4 +1,4 @@
-"""Give freed memory back to the system between layers and passes over a long text."""
+"""Give freed memory back to the system between layers and passes over a long text, and between many texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONG = 1024
 
 
 def give_back(tokens: int) -> None:
-    """Return freed memory to the system, after a layer with this many query rows or a pass over this many keys.
+    """Return freed memory to the system, after a layer of so many query rows, a pass over so many keys, or such texts.
 
     glibc keeps it: tables that a layer needed for a moment would stay with the process until it ends, about 20 MB a
     layer at 8,192 tokens. So would the places of keys and values that each decoding step copies to make room for one

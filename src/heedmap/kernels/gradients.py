@@ -72,7 +72,7 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
             arriving, spread = arriving * share, spread * share  # here, and not on the large table of weights
             stacked_weights = weights.view(groups, -1, weights.shape[-1])
             stacked_arriving = arriving.reshape(groups, -1, arriving.shape[-1])
-            grad_value[block.batch, shared_heads, keys] += stacked_weights.transpose(1, 2) @ stacked_arriving
+            _add(stacked_weights.transpose(1, 2), stacked_arriving, grad_value[block.batch, shared_heads, keys])
 
             scores = room.table(1, weights.shape)
             _multiply(stacked_arriving, item.value[shared_heads, keys].transpose(1, 2), scores.view_as(stacked_weights))
@@ -82,7 +82,7 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
             found = stacked @ finite_key[shared_heads, keys]
             grad_query[block.batch, heads, rows] = found.view(*arriving.shape[:2], -1) * inputs.scale
             asked = item.query[heads, rows].reshape(groups, -1, inputs.head_dim)
-            grad_key[block.batch, shared_heads, keys] += stacked.transpose(1, 2) @ asked
+            _add(stacked.transpose(1, 2), asked, grad_key[block.batch, shared_heads, keys])
     return Gradients(
         grad_query.to(inputs.query.dtype), grad_key.to(inputs.key.dtype), grad_value.to(inputs.value.dtype), grad_sinks
     )
@@ -108,6 +108,14 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
         torch.mm(left[0], right[0], out=out[0])
     else:
         torch.bmm(left, right, out=out)
+
+
+def _add(left: Tensor, right: Tensor, to: Tensor) -> None:
+    """Add a product to where it belongs; as a table of its own it would be made afresh for every strip."""
+    if left.shape[0] == 1:
+        to[0].addmm_(left[0], right[0])
+    else:
+        to.baddbmm_(left, right)
 
 
 def _weights(
