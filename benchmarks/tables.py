@@ -107,7 +107,7 @@ def page() -> str:
         "are untested too.",
         "## One call, over lengths",
         f"`{command(long)}`; where one run was expected to take more than {long['cases']['seconds']:g} s, a method is "
-        "left out.",
+        f"left out.{longest()}",
         calls(long),
     ]
     for name, section in SECTIONS.items():
@@ -148,6 +148,14 @@ def window(document: dict[str, Any]) -> list[str]:
         f"{time(kinds['full']['seconds'])} without ({ratios['seconds']:.3f} ×). A row of a window may see "
         f"{ratios['allowed']:.3f} of the keys of a full one; the strips visit {ratios['visited']:.3f}.",
     ]
+
+
+def longest() -> str:
+    """Where `with_longest` takes rows from another record: its call."""
+    if not (RECORDS / "bench-longest.json").exists():
+        return ""
+    own = record("bench-longest")
+    return f" The longest for some: `{command(own)}`, up to {own['cases']['seconds']:g} s."
 
 
 def many(document: dict[str, Any]) -> list[str]:
