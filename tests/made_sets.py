@@ -67,3 +67,9 @@ def json_lines(path: Path, texts: list[Any], column: str = "text") -> Path:
     """A JSONL file with a text a line."""
     path.write_text("".join(json.dumps({column: text}) + "\n" for text in texts), encoding="utf-8")
     return path
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    """Every file of a set but its JSON, which says when it was made."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".json"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests import made_sets
 
+from heedmap.textsets.scan import scan
+
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
@@ -20,3 +22,11 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path
         return made[family, seed]
 
     return build
+
+
+@pytest.fixture(scope="module")
+def alone(given, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of what a module calls ``given``, scanned by one process."""
+    out = tmp_path_factory.mktemp("alone") / "set"
+    scan(**given, out=out)
+    return made_sets.tables(out)

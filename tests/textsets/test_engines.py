@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.made_sets import json_lines, texts
+from tests.made_sets import json_lines, tables, texts
 
 from heedmap.errors import InputError, ModelError
 from heedmap.textsets.engines import _context, processes
@@ -21,23 +21,10 @@ from heedmap.textsets.sources import Texts
 LISTED = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists()
 
 
-def tables(folder: Path) -> dict[str, bytes]:
-    """Every file of a set but its JSON, which says when it was made."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".json"]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
 @pytest.fixture(scope="module")
 def given(model_folder, tmp_path_factory) -> dict[str, Any]:
     source = json_lines(tmp_path_factory.mktemp("given") / "texts.jsonl", [*texts(11, 12), ""])
     return {"texts": source, "model": str(model_folder()), "shard_texts": 3, "threads": 1}
-
-
-@pytest.fixture(scope="module")
-def alone(given, tmp_path_factory) -> dict[str, bytes]:
-    out = tmp_path_factory.mktemp("alone") / "set"
-    scan(**given, out=out)
-    return tables(out)
 
 
 def test_two_processes_make_the_set_of_one(given, alone, tmp_path: Path) -> None:

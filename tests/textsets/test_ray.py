@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.made_sets import json_lines, texts
+from tests.made_sets import json_lines, tables, texts
 
 from heedmap.errors import InputError, ModelError, UnsupportedError
 from heedmap.textsets import ray_engine
@@ -37,19 +37,6 @@ def ray() -> Iterator[Any]:
 def given(model_folder, tmp_path_factory) -> dict[str, Any]:
     source = json_lines(tmp_path_factory.mktemp("given") / "texts.jsonl", [*texts(11, 12), ""])
     return {"texts": source, "model": str(model_folder()), "shard_texts": 1, "threads": 1}
-
-
-@pytest.fixture(scope="module")
-def alone(given, tmp_path_factory) -> dict[str, bytes]:
-    out = tmp_path_factory.mktemp("alone") / "set"
-    scan(**given, out=out)
-    return tables(out)
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    """Every file of a set but its JSON, which says when it was made."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".json"]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def actors() -> list[int]:

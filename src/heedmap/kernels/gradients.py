@@ -18,7 +18,7 @@ from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels.batch_item import BatchItem, all_finite
 from heedmap.kernels.hiding import bias_of, doubtful_segments
 from heedmap.kernels.plan import Block, Task, blocks
-from heedmap.kernels.scores import key_heads, product
+from heedmap.kernels.scores import add_product, key_heads, multiply, product
 
 TABLES = 4  # scores that become weights, the slope of the softcap, dO Vᵀ, and what a product may copy
 
@@ -72,17 +72,17 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
             arriving, spread = arriving * share, spread * share  # here, and not on the large table of weights
             stacked_weights = weights.view(groups, -1, weights.shape[-1])
             stacked_arriving = arriving.reshape(groups, -1, arriving.shape[-1])
-            _add(stacked_weights.transpose(1, 2), stacked_arriving, grad_value[block.batch, shared_heads, keys])
+            add_product(stacked_weights.transpose(1, 2), stacked_arriving, grad_value[block.batch, shared_heads, keys])
 
             scores = room.table(1, weights.shape)
-            _multiply(stacked_arriving, item.value[shared_heads, keys].transpose(1, 2), scores.view_as(stacked_weights))
+            multiply(stacked_arriving, item.value[shared_heads, keys].transpose(1, 2), scores.view_as(stacked_weights))
             scores.sub_(spread).mul_(weights)
             scores = scores if slope is None else scores.mul_(slope)
             stacked = scores.view(groups, -1, weights.shape[-1])
             found = stacked @ finite_key[shared_heads, keys]
             grad_query[block.batch, heads, rows] = found.view(*arriving.shape[:2], -1) * inputs.scale
             asked = item.query[heads, rows].reshape(groups, -1, inputs.head_dim)
-            _add(stacked.transpose(1, 2), asked, grad_key[block.batch, shared_heads, keys])
+            add_product(stacked.transpose(1, 2), asked, grad_key[block.batch, shared_heads, keys])
     return Gradients(
         grad_query.to(inputs.query.dtype), grad_key.to(inputs.key.dtype), grad_value.to(inputs.value.dtype), grad_sinks
     )
@@ -101,21 +101,6 @@ class _Room:
         if self._tables[number].numel() < size:
             self._tables[number] = torch.empty(size, **self._options)
         return self._tables[number][:size].view(*shape)
-
-
-def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
-    if left.shape[0] == 1:
-        torch.mm(left[0], right[0], out=out[0])
-    else:
-        torch.bmm(left, right, out=out)
-
-
-def _add(left: Tensor, right: Tensor, to: Tensor) -> None:
-    """Add a product to where it belongs; as a table of its own it would be made afresh for every strip."""
-    if left.shape[0] == 1:
-        to[0].addmm_(left[0], right[0])
-    else:
-        to.baddbmm_(left, right)
 
 
 def _weights(

@@ -21,11 +21,23 @@ def product(query: Tensor, key: Tensor, block: Block, inputs: AttentionInputs, o
     keys = key[key_heads(inputs, block.head_start, block.head_stop), block.key_start : block.key_stop]
     groups = keys.shape[0]
     stacked = query.reshape(groups, -1, query.shape[-1])
-    target = out.view(groups, -1, out.shape[-1])
-    if groups == 1:
-        torch.mm(stacked[0], keys[0].t(), out=target[0])
+    multiply(stacked, keys.transpose(1, 2), out=out.view(groups, -1, out.shape[-1]))
+
+
+def multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """`left [groups, rows, inner]` times `right [groups, inner, columns]`, into `out`."""
+    if left.shape[0] == 1:
+        torch.mm(left[0], right[0], out=out[0])
     else:
-        torch.bmm(stacked, keys.transpose(1, 2), out=target)
+        torch.bmm(left, right, out=out)
+
+
+def add_product(left: Tensor, right: Tensor, to: Tensor) -> None:
+    """Add a product to where it belongs; as a table of its own it would be made afresh for every strip."""
+    if left.shape[0] == 1:
+        to[0].addmm_(left[0], right[0])
+    else:
+        to.baddbmm_(left, right)
 
 
 def weighted_values(strip: Strip, value: Tensor | None, spoiled: Tensor | None) -> Tensor:
