@@ -2,6 +2,7 @@
 //
 //   make sanitize            builds this with AddressSanitizer and UndefinedBehaviorSanitizer and runs it
 //   fuzz [strips] [seed]     how many strips, from which seed (1000, 1)
+#include "packing.hpp"
 #include "strip_pass.hpp"
 
 #include <cmath>
@@ -179,21 +180,6 @@ void make_product(Random& random, Problem& problem) {
       }
     }
   }
-}
-
-// [heads, along / panel rounded up, inner, panel] of what `at(head, along, inner)` gives, zeros where there is nothing.
-template <typename At>
-std::vector<float> pack(Index heads, Index along, Index inner, Index panel, At at) {
-  const Index panels = (along + panel - 1) / panel;
-  std::vector<float> packed(static_cast<std::size_t>(heads * panels * inner * panel));
-  for (Index h = 0; h < heads; ++h) {
-    for (Index a = 0; a < along; ++a) {
-      for (Index i = 0; i < inner; ++i) {
-        packed[static_cast<std::size_t>(((h * panels + a / panel) * inner + i) * panel + a % panel)] = at(h, a, i);
-      }
-    }
-  }
-  return packed;
 }
 
 std::vector<float> pack_keys(const Problem& problem, Index panel) {
