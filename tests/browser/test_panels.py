@@ -182,13 +182,19 @@ def test_a_table_that_is_cut_says_so_and_moves_sideways(open_page: Callable[...,
     page.wait_for_selector(".sideways.more")
     assert "columns" in page.locator("[data-panel=heads] .pages").inner_text()
     more = page.get_by_role("button", name="More columns")
-    box = page.locator("[aria-label='Table of heads']")
+    told = (  # the button hears of a move one event after the table has moved
+        "before => { const box = document.querySelector('.sideways .scroll');"
+        " const end = box.scrollWidth - box.clientWidth - 1;"
+        " const more = document.querySelector(\"[aria-label='More columns']\");"
+        " return box.scrollLeft > before && more.disabled === (box.scrollLeft >= end) }"
+    )
+    page.until(told, -1)
     for _ in range(20):
         if more.is_disabled():
             break
-        at = box.evaluate("element => element.scrollLeft")
+        at = page.locator("[aria-label='Table of heads']").evaluate("element => element.scrollLeft")
         more.click()
-        page.until("before => document.querySelector('.sideways .scroll').scrollLeft > before", at)
+        page.until(told, at)
     assert more.is_disabled()
     assert page.locator(".sideways.more").count() == 0, "nothing is left on the right"
     edges = page.evaluate(
