@@ -78,7 +78,7 @@ class Gauge:
         self._sums = Sums(self._calls)
         self._first: dict[str, float] = {}
         self._warned: set[str] = set()
-        self._spoiled: set[str] = set()
+        self._spoiled: set[tuple[str, int, int]] = set()
         self._block: ExitStack | None = None
 
     def __enter__(self) -> Self:
@@ -113,32 +113,37 @@ class Gauge:
 
     def report(self, step: int) -> None:
         """Log what was measured since the last report, if anything was."""
-        if not self._calls and not self._spoiled - self._warned:
+        name = self._namer()
+        spoiled = {f"attention/max_score/{name(*head)}" for head in self._spoiled} - self._warned
+        if not self._calls and not spoiled:
             return
-        values = self._values()
+        values = self._values(name)
         self._forget()
-        self._warn(values, step)
+        self._warn(values, spoiled, step)
         self._log(values, step)
 
     def _forget(self) -> None:
         self._calls.clear()
         self._sums = Sums(self._calls)
 
-    def _take_note(self, place: Place, error: InputError) -> None:
-        self._spoiled.add(f"{place.part}.{place.layer}")
+    def _take_note(self, place: Place, head: int) -> None:
+        self._spoiled.add((place.part, place.layer, head))
 
-    def _values(self) -> dict[str, float]:
-        several = len({call.part for call in self._calls}) > 1
+    def _namer(self) -> Callable[[str, int, int], str]:
+        """What names a head: `1.0`, with its part where the model has several."""
+        several = len({call.part for call in self._calls} | {part for part, _, _ in self._spoiled}) > 1
+        return lambda part, layer, head: f"{part + '.' if several else ''}{layer}.{head}"
+
+    def _values(self, head_name: Callable[[str, int, int], str]) -> dict[str, float]:
         values: dict[str, float] = {}
         for name, statistic in MEASURED.items():
             for call in self._calls:
                 found = np.asarray(call.measurements[statistic])[0]
                 for head, value in zip(call.heads, found, strict=True):
-                    part = f"{call.part}." if several else ""
-                    values[f"attention/{name}/{part}{call.layer}.{head}"] = float(value)
+                    values[f"attention/{name}/{head_name(call.part, call.layer, head)}"] = float(value)
         return values
 
-    def _warn(self, values: dict[str, float], step: int) -> None:
+    def _warn(self, values: dict[str, float], spoiled: set[str], step: int) -> None:
         collapsed, exploded = self._bars
         found: dict[str, list[str]] = {"entropy": [], "max_score": []}
         for name, value in values.items():
@@ -151,9 +156,8 @@ class Gauge:
             if low or high:
                 self._warned.add(name)
                 found[what].append(f"{head} ({value:.2g})")
-        if self._spoiled - self._warned:
-            found["max_score"] += [f"{where} (not finite)" for where in sorted(self._spoiled - self._warned)]
-            self._warned |= self._spoiled
+        found["max_score"] += [f"{name.split('/')[-1]} (not finite)" for name in sorted(spoiled)]
+        self._warned |= spoiled
         words = {
             "entropy": f"attention entropy collapsed to less than {collapsed:g} of what it was",
             "max_score": f"attention scores exploded beyond {exploded:g}",

@@ -17,7 +17,7 @@ from heedmap.capture.lazy_mask import LazyMask, lazy_mask
 from heedmap.capture.original import run_original
 from heedmap.capture.reading import Reading, read_call
 from heedmap.capture.session import NAME, Call, Place, Session, in_backward
-from heedmap.errors import InputError, ModelError
+from heedmap.errors import ModelError
 from heedmap.kernels.hiding import NotFiniteError
 from heedmap.measure import Found, sweep
 
@@ -123,10 +123,10 @@ def attention(
         whole = output is None and heads == list(range(query.shape[1])) and not call.needs_original()
         try:
             found = call.measure(session, place, heads, with_output=whole)
-        except InputError as error:
+        except NotFiniteError as error:
             if session.spoiled is None or whole:
                 raise
-            session.spoiled(place, error)
+            session.spoiled(place, error.place[1])
             continue
         output = found if whole else output
     if output is None:
@@ -242,12 +242,14 @@ def measured(
         found = sweep(asked, session.statistics, partly=True)
     except NotFiniteError as error:
         item, head, row = error.place
-        raise InputError(
+        told = NotFiniteError(
             "watch",
             expected=error.expected,
             got=f"NaN or infinity in {place.part} layer {place.layer}, head {heads[head]}, at row {row} of text {item}",
             do="the model computes it: its weights may be damaged, or its dtype too narrow for them",
-        ) from error
+        )
+        told.place = item, heads[head], row
+        raise told from error
     session.note_told(asked)
     session.report(
         Call(

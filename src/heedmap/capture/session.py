@@ -103,8 +103,8 @@ class Session:
         """Facts about the tokens of the text that runs through the model, or what tells them for one place."""
         self.generation: Generation | None = None
         """The `generate()` that is running, where its passes are joined."""
-        self.spoiled: Callable[[Place, InputError], None] | None = None
-        """Told of a call that cannot be measured (NaN, infinity) where the model can go on without; None raises."""
+        self.spoiled: Callable[[Place, int], None] | None = None
+        """Told of a call that cannot be measured and of the head that holds NaN or infinity; None raises."""
         self.ablation: Ablation | None = None
         """Heads whose output is zeroed; such a session measures nothing."""
         self.needs_value = needs_value(self.statistics)
