@@ -175,4 +175,5 @@ def test_changes_are_listed_and_written(made, given, tmp_path: Path, capsys) -> 
     assert main(["compare", made, other, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["texts"] == 8
+    assert document["about"]["revision"] == f"none, from {given[-1]} → none, from {model}"
     assert {row["statistic"] for row in document["rows"]} >= {"entropy", "previous"}

@@ -58,7 +58,7 @@ def _findings(found: Comparison, before: TextSet, after: TextSet, top: int) -> F
 
     apart = sum(change.told_apart for change in found.changes)
     names = [str(one.meta["model"].get("name")) for one in (before, after)]
-    revisions = [str(one.meta["model"].get("revision") or "unknown") for one in (before, after)]
+    revisions = [_revision(one) for one in (before, after)]
     notes = (
         f"{apart:,} of {len(found.changes):,} changes have an interval without 0; by chance alone "
         f"{found.by_chance:,.0f} would.",
@@ -86,3 +86,11 @@ def _findings(found: Comparison, before: TextSet, after: TextSet, top: int) -> F
         ),
         notes,
     )  # fmt: skip
+
+
+def _revision(one: TextSet) -> str:
+    """The model's revision; of a local one, which has none, where it lay."""
+    revision, asked = one.meta["model"].get("revision"), one.meta["plan"].get("model")
+    if revision is not None or asked is None:
+        return str(revision or "unknown")
+    return "none, in memory" if asked == "memory" else f"none, from {asked}"
