@@ -83,7 +83,7 @@ def test_a_wrong_method_stops_everything(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_would_not_fit_and_what_would_take_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "available_memory", lambda: 200_000)
+    monkeypatch.setattr(bench, "available_memory", lambda: 300_000)  # query, key and value of 128 take 196,608
     monkeypatch.setattr(bench, "in_turn", lambda runs, rounds, seconds: {n: turns.Timing(1, 1, 1, 1) for n in runs})
     rows = list(run_bench(replace(SMALL, lengths=(128, 1024), masks=("full",), seconds=10.0)))
     found = {(row.method, row.n): row for row in rows}
@@ -91,6 +91,18 @@ def test_what_would_not_fit_and_what_would_take_too_long_is_named(monkeypatch: p
     assert found["eager", 128].needs_bytes == 2 * 2 * 128 * 128 * 4
     assert found["sdpa", 128].status == "measured"
     assert found["sdpa", 1024].status == "too long"  # 64 s expected
+
+
+def test_a_call_whose_own_tensors_would_not_fit_is_not_even_drawn() -> None:
+    rows = list(
+        run_bench(
+            replace(SMALL, lengths=(64, 2**21), masks=("full",), heads=1024, rounds=1, seconds=1e12, methods=QUICK[:4])
+        )
+    )
+    assert {row.status for row in rows if row.n == 64} == {"measured"}
+    at_most = [row for row in rows if row.n == 2**21]
+    assert {row.status for row in at_most} == {"would not fit"}
+    assert min(row.needs_bytes for row in at_most) == 3 * 4 * 1024 * 2**21 * 64
 
 
 def test_a_first_length_that_would_take_too_long_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

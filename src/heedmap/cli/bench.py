@@ -113,7 +113,8 @@ def _page(cases: Cases, rows: list[Row]) -> Iterator[Text | Table]:
         lengths = sorted({row.n for row in of_these})
         for start in range(0, len(lengths), COLUMNS):
             shown = lengths[start : start + COLUMNS]
-            yield Text(f"\n{cases.heads} × {dim} components, {mask} mask, {dtype}; × of torch's sdpa", style="bold")
+            ratios = "; × of torch's sdpa" if any(row.to_sdpa is not None for row in of_these) else ""
+            yield Text(f"\n{cases.heads} × {dim} components, {mask} mask, {dtype}{ratios}", style="bold")
             table = lesson.new_table("", *(f"{n:,}" for n in shown), roomy=False)
             for method in cases.chosen:
                 cells = [row for n in shown for row in of_these if (row.method, row.n) == (method.name, n)]
@@ -125,7 +126,7 @@ def _page(cases: Cases, rows: list[Row]) -> Iterator[Text | Table]:
     if any(row.status == "too long" for row in rows):
         legend.append(f"Too long: over {cases.seconds:g} s expected.")
     if any(row.status == "would not fit" for row in rows):
-        legend.append("Sizes are of n×n tables that would not fit.")
+        legend.append("Sizes are of tables that would not fit.")
     yield Text(f"\n{' '.join(legend)}\n")
 
 

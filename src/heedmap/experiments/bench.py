@@ -88,7 +88,7 @@ class Row:
     to_sdpa: float | None = None
     """Median over that of `sdpa` on the same call."""
     needs_bytes: int = 0
-    """Of n×n tables, counted from shapes."""
+    """Of n×n tables, counted from shapes; where not even query, key and value would fit, of these if they are more."""
     why: str | None = None
 
 
@@ -169,7 +169,10 @@ def _error(found: torch.Tensor, oracle: torch.Tensor) -> float:
 
 def _group(cases: Cases, n: int, dim: int, mask: str, dtype: str, before: dict[str, Row]) -> Iterator[Row]:
     """Every method on one call."""
-    call = _call(cases.device, n, cases.heads, dim, mask, DTYPES[dtype])
+    drawn = 3 * 4 * cases.heads * n * dim  # query, key and value in float32
+    call = None
+    if drawn <= SHARE * _room(cases.device):
+        call = _call(cases.device, n, cases.heads, dim, mask, DTYPES[dtype])
     runs: dict[str, Callable[[], object]] = {}
     left_out: dict[str, Row] = {}
     for method in cases.chosen:
@@ -182,6 +185,8 @@ def _group(cases: Cases, n: int, dim: int, mask: str, dtype: str, before: dict[s
             left_out[method.name] = row(status="would not fit")
         elif last is not None and _expected(last, n) > cases.seconds:
             left_out[method.name] = row(status="too long")
+        elif call is None:
+            left_out[method.name] = row(status="would not fit", needs_bytes=max(needs, drawn))
         else:
             prepared = _prepared(method, call)
             if isinstance(prepared, str):
