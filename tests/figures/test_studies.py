@@ -129,7 +129,31 @@ def test_of_very_many_heads_some_are_named() -> None:
     places = np.random.default_rng(1).standard_normal((1200, 2))
     names = [str(index) for index in range(1200)]
     figure = similar_figure(names, places, np.zeros(1200, dtype=int), ["all"], "t", "s")
-    assert 50 < len(set(names) & set(_texts(figure))) < 1200
+    texts = _texts(figure)
+    assert 50 < len(set(names) & set(texts)) < 1200
+    missing = 1200 - len(set(names) & set(texts))
+    assert any(f"{missing:,} heads stand too close together to be named" in text for text in texts)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.3, 3.0])
+@pytest.mark.parametrize("count", [2, 72, 270])
+def test_no_name_of_a_head_stands_over_another_and_none_is_lost(count: int, spread: float) -> None:
+    random = np.random.default_rng(2)
+    places = random.standard_normal((8, 2))[np.arange(count) % 8] + spread * random.standard_normal((count, 2))
+    names = [f"{index // 9}.{index % 9}" for index in range(count)]
+    figure = similar_figure(names, places, np.arange(count) % 8, [f"group {i}" for i in range(8)], "t", "s")
+    texts = _texts(figure)
+    below = " ".join(text for text in texts if text not in names)
+    shown = [text for text in figure.axes[0].texts if text.get_text() in names]
+    said = {text.get_text() for text in shown} | set(below.replace(",", " ").split())
+    lost = count - len(said & set(names))
+    assert lost == 0 or f"{lost:,} heads stand too close together" in below
+    boxes = np.array([text.get_window_extent().extents for text in shown])
+    over = ((boxes[:, None, :2] < boxes[None, :, 2:]) & (boxes[None, :, :2] < boxes[:, None, 2:])).all(-1)
+    assert over.sum() == len(shown), "each lies over itself alone"
+    page = figure.axes[0].get_window_extent()
+    assert (boxes >= [page.x0, page.y0, 0, 0]).all()
+    assert (boxes[:, 2:] <= [page.x1, page.y1]).all()
 
 
 @pytest.mark.parametrize("facecolor", PAGES)
