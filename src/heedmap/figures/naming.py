@@ -80,7 +80,7 @@ def _edge(point: np.ndarray, middles: np.ndarray, half: np.ndarray) -> np.ndarra
 def _overlap(some: np.ndarray, others: np.ndarray) -> np.ndarray:
     """`[some, others]`: which boxes have a place in common."""
     a, b = some[:, None], others[None]
-    return ((a[..., :2] < b[..., 2:]) & (b[..., :2] < a[..., 2:])).all(-1)
+    return np.all((a[..., :2] < b[..., 2:]) & (b[..., :2] < a[..., 2:]), axis=-1)
 
 
 def _cross(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
