@@ -58,8 +58,9 @@ def picture(browser: Any, url: str, name: str) -> None:
     _, link, panel, viewport, scheme = PICTURES[name]
     page = browser.new_page(viewport=viewport, color_scheme=scheme, device_scale_factor=1.5)
     page.goto(f"{url}#{link}")
-    page.wait_for_selector("main.panels")
-    page.wait_for_timeout(2500)  # long windows are computed in steps
+    for part in ("heads", "text", "query"):  # in this order, the last of all
+        page.locator(f"[data-panel={part}]").wait_for(state="attached")
+    page.locator("[aria-busy=true]").first.wait_for(state="detached")
     path = IMAGES / f"{name}.png"
     if panel is None:
         page.screenshot(path=path)

@@ -19,6 +19,8 @@ from heedmap.view.server import ViewServer
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright: `make install`")
 
+PATIENCE = 60
+"""Seconds until a test gives up; a machine that is busy with other things is no failure."""
 CAT = "The cat sat on the mat because it was tired"
 ARGUMENTS = [
     "--no-sandbox",  # containers run as root
@@ -45,25 +47,31 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """`open_page(url, **context)` → a page; at the end no script error and no broken policy may have been seen."""
+    """`open_page(url, **context)` → a page; at the end no script error and no broken policy may have been seen.
+
+    The page knows how to wait for what it shows, never for a time: `until` an expression holds, until all is `settled`,
+    and to `go` to another link.
+    """
     contexts: list[Any] = []
     wrong: list[str] = []
 
     def opened(url: str, *, script: str | None = None, wait: bool = True, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(1000 * PATIENCE)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda message: message.type == "error" and wrong.append(message.text))
         page.on("request", lambda request: _refuse_elsewhere(request.url, wrong))
         if script is not None:
             page.add_init_script(script)
-        page.goto(url)
-        if wait:
-            page.wait_for_selector("main.panels")
         page.wrong = wrong
         page.until = partial(_until, page)
+        page.settled = partial(_settled, page)
+        page.go = partial(_go, page)
+        page.goto(url)
+        if wait:
+            page.settled()
         return page
 
     yield opened
@@ -74,10 +82,29 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 def _until(page: Any, expression: str, value: object = None) -> None:
     """Wait until an expression holds. Playwright's own wait needs `eval`, which the page's policy forbids."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + PATIENCE
     while not page.evaluate(expression, value):
         assert time.monotonic() < deadline, f"{expression} never held at {page.url}"
         page.wait_for_timeout(30)
+
+
+def _settled(page: Any, scope: Any = None) -> None:
+    """Wait until every panel is built and nothing in it is still to come: the page marks what is with `aria-busy`."""
+    scope = scope or page
+    for panel in ("heads", "text", "query"):  # in this order, the last of all
+        scope.locator(f"[data-panel={panel}]").wait_for(state="attached")
+    scope.locator("[aria-busy=true]").first.wait_for(state="detached")
+
+
+def _go(page: Any, link: str) -> None:
+    """Put a link into the address of an open page, and wait until the page has followed it."""
+    page.evaluate(
+        "link => new Promise(done => {"
+        " addEventListener('hashchange', () => requestAnimationFrame(done), { once: true });"
+        " location.hash = link })",
+        link,
+    )
+    _settled(page)
 
 
 def _refuse_elsewhere(url: str, wrong: list[str]) -> None:

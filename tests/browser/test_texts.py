@@ -59,10 +59,10 @@ def test_no_token_becomes_markup_or_code(page: Page) -> None:
     page.wait_for_selector(".ranked tbody tr")
     for view in ("Lines", "Receives", "Attends to"):
         page.get_by_role("radio", name=view).click()
-        page.wait_for_timeout(100)
+        page.settled()
     for panel in ("Profiles", "Compare", "Map"):
         page.get_by_role("radio", name=panel, exact=True).click()
-        page.wait_for_timeout(200)
+        page.settled()
     assert page.evaluate("window.harmed") is None
     assert page.locator("main img, main script, main svg[onload], main [onclick], main [onerror]").count() == 0
     assert "<img src=x onerror" in page.locator(".tokens").inner_text()

@@ -64,7 +64,7 @@ def test_an_exported_file_says_what_it_left_out(open_page: Callable[..., Page], 
     page.get_by_role("button", name=f"Head {layer}.{head},").click()
     page.wait_for_selector("text=Exact zoom is off for this head")
     page.wait_for_selector(".status[data-exact=false]")
-    page.wait_for_timeout(300)
+    page.settled()
     assert page.locator("[role=alert]").count() == 0, "what is left out is no failure"
 
 
@@ -137,10 +137,10 @@ def test_a_map_that_cannot_be_read_says_nothing_of_its_cells(
 ) -> None:
     copy = Path(copytree(larger.path, tmp_path / "emptied"))
     page = open_page(f"{serve(open_run(copy))}#head=self.2.3")
-    page.wait_for_selector(".status[data-busy=false] >> text=cell")
+    page.wait_for_selector(".status >> text=cell")
     for file in ("maps.safetensors", "inputs.safetensors"):
         (copy / file).unlink()
-    page.evaluate("location.hash = 'head=self.1.0'")
+    page.go("head=self.1.0")
     page.wait_for_selector("[role=alert] >> text=open the run again")
     assert page.locator(".status").inner_text().strip() == ""
     page.wrong.clear()
@@ -166,8 +166,8 @@ def test_the_widget_reads_through_messages(open_page: Callable[..., Page], cat: 
     page.expose_function("kernel", answer)
     page.set_content(HOST)
     page.evaluate("code => start(code)", script())
-    page.wait_for_selector("#a main.panels")
-    page.wait_for_selector("#b main.panels")
+    for name in ("#a", "#b"):
+        page.settled(page.locator(name))
     assert page.locator("#a .head").count() == 72
     np.testing.assert_allclose(map_numbers(page.locator("#a"), saved_in(page, tmp_path)), cat.weights(5, 11), atol=1e-5)
     page.locator("#b .head").nth(1).click()

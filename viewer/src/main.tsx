@@ -10,7 +10,7 @@ import type { Source } from './data/source'
 import { widgetSource, type AnyModel } from './data/widget'
 import { App } from './ui/app'
 import { sharpest } from './ui/first'
-import { Context, layerOf, type RunView, type Shared } from './ui/model'
+import { Context, layerOf, type Runs, type RunView, type Shared } from './ui/model'
 import { fromLink, toLink, type State } from './ui/state'
 import { Store } from './ui/store'
 import style from './ui/style.css?inline'
@@ -34,7 +34,7 @@ interface Place {
 /** Shows runs in an element; the result takes everything down again. */
 function show(place: Place): { close(): void; state: Store<State> } {
   const shared: Shared = {
-    runs: new Store<{ list: RunView[]; failures: string[] }>({ list: [], failures: [] }),
+    runs: new Store<Runs>({ list: [], failures: [], asked: place.runs.length }),
     state: new Store<State>(fromLink(place.link)),
     hover: new Store({ query: null, key: null } as { query: number | null; key: number | null }),
     theme: new Store({ theme: 'light' } as { theme: 'light' | 'dark' }),
@@ -116,6 +116,7 @@ async function open(
       first: null,
       telling: null,
       types: null,
+      whole: false,
       parts,
       note: entry.note,
       exact: entry.exact && new Set(entry.exact.map((head) => head.join(' '))),
@@ -134,7 +135,7 @@ async function open(
     const telling = early ?? (await asked)
     if (!early && telling) put({ ...view, telling })
     const types = await remote.call<Types>('types').catch(() => null)
-    if (types) put({ ...view, telling, types })
+    put({ ...view, telling, types, whole: true })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     shared.runs.set({ failures: [...shared.runs.get().failures, `${entry.name}: ${message}`] })

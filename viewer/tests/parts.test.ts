@@ -4,9 +4,9 @@ import type { Opened, Tokens } from '../src/data/run'
 import { parseMeta } from '../src/data/run'
 import { LeftOutError } from '../src/data/source'
 import { decode } from '../src/data/safetensors'
-import { inward, ticks } from '../src/ui/axes'
+import { cut, inward, lean, readable, ticks } from '../src/ui/axes'
 import { outline } from '../src/ui/chart'
-import { grouped, number, oneLine, utf16Offsets, visible } from '../src/ui/format'
+import { grouped, number, oneLine, tickNumber, utf16Offsets, visible } from '../src/ui/format'
 import { moved, zoomed } from '../src/ui/gestures'
 import { split } from '../src/data/weights'
 import { piecesOf as zonesOf } from '../src/ui/grids'
@@ -78,6 +78,30 @@ describe('views', () => {
     expect(ticks(0, 1000, 500, labels, 0).every((t) => !t.word && t.index % 200 === 0)).toBe(true)
     expect(ticks(0, 1000, 500, labels, 7)[0]).toMatchObject({ index: 193, text: '200' })
     expect(ticks(0, 32, 352, labels, 0, false).every((t) => !t.word)).toBe(true)
+  })
+  test('labels of keys lean so that none touches the next, however close they stand', () => {
+    for (let pixels = 5; pixels < 60; pixels += 0.5) {
+      if (readable('key', 1, pixels)) expect(pixels * Math.sin((lean(pixels) * Math.PI) / 180)).toBeGreaterThan(11.9)
+    }
+  })
+  test('a label is cut by its width', () => {
+    expect(cut('because', 7)).toBe('because')
+    expect(cut('because', 6)).toBe('becau…')
+    expect(cut('고양이가', 8)).toBe('고양이가')
+    expect(cut('고양이가', 7)).toBe('고양…')
+    expect(cut('👩‍👩‍👧', 0)).toBe('👩…')
+  })
+  test('a tick has no zeros that tell nothing', () => {
+    expect([0.01, 0.2, 1e-6, 2.5e-4, 100, 1.5, 0, -0.05].map(tickNumber)).toEqual([
+      '0.01',
+      '0.2',
+      '1e−6',
+      '2.5e−4',
+      '100',
+      '1.5',
+      '0',
+      '−0.05',
+    ])
   })
 })
 
@@ -282,6 +306,7 @@ describe('windows', () => {
       cell: { queries: 1, keys: 1 },
       exact: true,
       busy: false,
+      stale: false,
     })
     expect(coveringOf(grids(detail), { q0: 10.5, q1: 20, k0: 30, k1: 39.2 })).toBe(detail)
     expect(coveringOf(grids(detail), { q0: 0, q1: 100, k0: 0, k1: 100 })).toBeNull()

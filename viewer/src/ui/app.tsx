@@ -7,7 +7,7 @@ import { Later } from './growing'
 import { Heads } from './heads'
 import { Inspector } from './inspector'
 import { MapPanel } from './map'
-import { useCurrent, useShared, useState_ } from './model'
+import { opening, useCurrent, useShared, useState_ } from './model'
 import { Profiles } from './profiles'
 import { TextPanel } from './text'
 import { useStore } from './store'
@@ -15,16 +15,18 @@ import { START } from './state'
 
 export function App() {
   const { runs } = useShared()
-  const { list, failures } = useStore(runs, (value) => value)
+  const known = useStore(runs, (value) => value)
+  const { failures } = known
+  const current = useCurrent()
   return (
-    <div class="page">
+    <div class="page" aria-busy={opening(known)}>
       <Header />
       {failures.map((failure) => (
         <Note key={failure} alert>
           {failure}
         </Note>
       ))}
-      {list.length > 0 ? <Body /> : failures.length === 0 && <p class="quiet loading">Reading the run…</p>}
+      {current ? <Body /> : opening(known) && <p class="quiet loading">Reading the run…</p>}
     </div>
   )
 }

@@ -11,12 +11,31 @@ export const GUTTER = {
   compact: { words: { left: 66, top: 62, right: 22 }, numbers: { left: 42, top: 36, right: 8 } },
 }
 
+/** Pixels from one label to the next. Those of keys lean, the more the closer they stand. */
+const READABLE = { query: 11, key: 12 }
+const LINE = 12
+const FLATTEST = 48
+
 /** Whether every token in view has room for its label. */
-export function readable(cells: number, pixels: number): boolean {
-  return pixels / cells >= READABLE
+export function readable(axis: 'query' | 'key', cells: number, pixels: number): boolean {
+  return pixels / cells >= READABLE[axis]
 }
 
-const READABLE = 11
+/** By how many degrees labels that stand so far apart must lean not to touch. */
+export function lean(cell: number): number {
+  const needed = (Math.asin(Math.min(1, LINE / cell)) * 180) / Math.PI
+  return Math.round(Math.max(FLATTEST, needed))
+}
+
+const WIDE = /[\p{Script=Hangul}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Extended_Pictographic}]/u
+
+/** A label of at most so many letters; those of Chinese, Japanese and Korean count twice, as wide as they are. */
+export function cut(text: string, longest: number): string {
+  const letters = [...text]
+  let room = longest
+  const fits = letters.findIndex((letter) => (room -= WIDE.test(letter) ? 2 : 1) < 0)
+  return fits < 0 ? text : `${letters.slice(0, Math.max(1, fits - 1)).join('')}…`
+}
 
 export interface Tick {
   index: number
@@ -33,7 +52,7 @@ export function ticks(
   pixels: number,
   labels: string[],
   offset: number,
-  words = readable(to - from, pixels),
+  words = readable('query', to - from, pixels),
 ): Tick[] {
   const cell = pixels / (to - from)
   const found: Tick[] = []
@@ -92,8 +111,9 @@ export function Axes({ view, plot, gutter, size, words, labels, offsets, pinned,
     const thin = kind !== 'cursor' && Math.min(x1 - x0, y1 - y0) < 3 ? ' thin' : ''
     return width > 0 && height > 0 ? <rect class={kind + thin} x={left} y={top} width={width} height={height} /> : null
   }
+  const angle = lean(plot.width / (view.k1 - view.k0))
   const clip = compact ? 9 : 13
-  const cut = (text: string) => ([...text].length > clip ? `${[...text].slice(0, clip - 1).join('')}…` : text)
+  const steepClip = angle > FLATTEST ? clip - 2 : clip
   return (
     <svg class="axes" width={size.width} height={size.height} aria-hidden="true">
       <text class="axis-name" x={gutter.left} y={11}>
@@ -107,7 +127,7 @@ export function Axes({ view, plot, gutter, size, words, labels, offsets, pinned,
             class={`tick${mark(tick.index, query, pinned.query)}`}
           >
             <text text-anchor="end" dy="0.34em">
-              {cut(tick.text)}
+              {cut(tick.text, clip)}
             </text>
             {!tick.word && <line x1="2" x2="6" />}
           </g>
@@ -116,11 +136,11 @@ export function Axes({ view, plot, gutter, size, words, labels, offsets, pinned,
           <g key={tick.index} transform={`translate(${tick.at} -7)`} class={`tick${mark(tick.index, key, pinned.key)}`}>
             <text
               x={tick.word ? undefined : inward(tick.text, size.width - gutter.left - tick.at)}
-              transform={tick.word ? 'rotate(-48)' : undefined}
+              transform={tick.word ? `rotate(${-angle})` : undefined}
               text-anchor={tick.word ? 'start' : 'middle'}
               dy={tick.word ? '0.3em' : '-0.2em'}
             >
-              {cut(tick.text)}
+              {cut(tick.text, steepClip)}
             </text>
             {!tick.word && <line y1="2" y2="6" />}
           </g>

@@ -1,7 +1,7 @@
 /** One line over positions or distances. */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { niceTicks } from './scatter'
-import { grouped, number } from './format'
+import { grouped, tickNumber } from './format'
 
 export interface Series {
   x: ArrayLike<number>
@@ -96,13 +96,14 @@ export function Chart(props: ChartProps) {
   const [x0, x1] = extent(series, 'x', !!logX)
   let [y0, y1] = extent(series, 'y', !!logY)
   if (!logY) y0 = Math.min(0, y0)
-  else y0 = Math.max(y0, y1 * 1e-6)
+  else y0 = Math.max(y0, 10 ** Math.ceil(Math.log10(y1) - 6)) // six decades, from a tick on
   if (y1 <= y0) y1 = y0 + 1
   const scale = (v: number, low: number, high: number, log?: boolean) =>
     log ? Math.log(v / low) / Math.log(high / low || Math.E) : (v - low) / (high - low || 1)
   const px = (v: number) => EDGE.left + scale(v, x0, x1, logX) * (width - EDGE.left - EDGE.right)
   const py = (v: number) =>
     HEIGHT - EDGE.bottom - Math.max(0, scale(v, y0, y1, logY)) * (HEIGHT - EDGE.top - EDGE.bottom)
+  const cutBelow = logY && series.some((one) => Array.prototype.some.call(one.y, (v: number) => v < y0))
   const xTicks = logX ? decades(x0, x1) : niceTicks(x0, x1, 6).filter(Number.isInteger)
   const yTicks = logY ? decades(y0, y1).filter((_, i, all) => all.length < 6 || i % 2 === 0) : niceTicks(y0, y1, 3)
   const xAt = (event: MouseEvent) => {
@@ -127,7 +128,8 @@ export function Chart(props: ChartProps) {
           <g key={v} transform={`translate(0 ${py(v)})`}>
             <line class="rule" x1={EDGE.left} x2={width - EDGE.right} />
             <text x={EDGE.left - 6} dy="0.34em" text-anchor="end">
-              {number(v)}
+              {cutBelow && v === y0 ? '≤ ' : ''}
+              {tickNumber(v)}
             </text>
           </g>
         ))}

@@ -7,7 +7,7 @@ import { number } from './format'
 import { coveringOf, largestOf, layersOf, useGrids, wholeOf } from './grids'
 import { listOf, tableOf } from './map'
 import { Matrix } from './matrix'
-import { labelsOf, layerOf, useCurrent, useShared, useState_, useTheme, type RunView } from './model'
+import { labelsOf, layerOf, runOf, useCurrent, useShared, useState_, useTheme, type RunView } from './model'
 import { Figure, Pair, Scales, usePair, usePointed, valueOf, Veiled, veiled } from './readout'
 import { pinsIn, usePins, viewIn } from './pins'
 import type { Layered } from './renderer'
@@ -18,10 +18,12 @@ import { useStore } from './store'
 export function Compare() {
   const { state, runs } = useShared()
   const current = useCurrent()!
-  const list = useStore(runs, (value) => value.list)
+  const known = useStore(runs, (value) => value)
+  const { list } = known
   const otherRun = useState_((s) => s.otherRun)
   const otherHead = useState_((s) => s.otherHead)
-  const run = list.find((one) => one.order === otherRun) ?? list[0]
+  const run = runOf(known, otherRun)
+  if (!run) return <p class="quiet">Reading the other run…</p>
   const fallback = run === current.run ? nextHead(run, current.id) : current.id
   const wanted = otherHead ?? fallback
   const layer = layerOf(run, wanted)
@@ -130,6 +132,8 @@ function Both({ otherRun, other }: { otherRun: RunView; other: HeadId }) {
   return (
     <Panel
       name="Compare"
+      busy={a.busy || b.busy}
+      stale={a.stale || b.stale}
       title="Compare"
       class="compare"
       tools={<Scales exact={a.exact && b.exact} />}
@@ -211,16 +215,17 @@ function Readout(props: {
   const b = usePair(props.otherRun, props.other, query, key, props.exact)
   if (query === null || key === null) return <p class="readout quiet">Point at a cell; a click pins it.</p>
   const cells = props.grids.map((grids) => valueOf(grids, query, key))
-  const [p, q] = a && b ? [a.weight, b.weight] : cells
-  const hidden = a && b ? a.hidden && b.hidden : cells.every((value) => Object.is(value, -0))
-  const what = a && b ? 'weight' : 'cell'
+  const exact = a.told && b.told
+  const [p, q] = exact ? [a.value?.weight, b.value?.weight] : cells
+  const hidden = a.value && b.value ? a.value.hidden && b.value.hidden : cells.every((value) => Object.is(value, -0))
+  const what = exact ? 'weight' : 'cell'
   return (
-    <Pair query={query} key_={key} hidden={hidden}>
+    <Pair query={query} key_={key} hidden={hidden} busy={a.loading || b.loading}>
       {p !== null && q !== null && (
         <>
           <Figure name={what} value={p} />
           <Figure name={`other ${what}`} value={q} />
-          <Figure name="difference" value={p - q} />
+          <Figure name="difference" value={p === undefined || q === undefined ? undefined : p - q} />
         </>
       )}
     </Pair>

@@ -63,6 +63,10 @@ export function Panel(props: {
   class?: string
   tools?: ComponentChildren
   table?: () => Promise<Table> | Table
+  /** Whether something of it is still to come. */
+  busy?: boolean
+  /** Whether it still shows what was asked for before: then nothing of it is saved. */
+  stale?: boolean
   children: ComponentChildren
 }) {
   const section = useRef<HTMLElement>(null)
@@ -72,18 +76,24 @@ export function Panel(props: {
       class={`panel ${props.class ?? ''}`}
       aria-label={props.name}
       data-panel={props.name.toLowerCase()}
+      aria-busy={props.busy ?? false}
     >
       <header class="panel-head">
         <h2>{props.title}</h2>
         <div class="tools">{props.tools}</div>
-        <SaveMenu name={props.name} element={() => section.current!} table={props.table} />
+        <SaveMenu name={props.name} element={() => section.current!} table={props.table} stale={props.stale ?? false} />
       </header>
       {props.children}
     </section>
   )
 }
 
-function SaveMenu(props: { name: string; element: () => HTMLElement; table?: () => Promise<Table> | Table }) {
+function SaveMenu(props: {
+  name: string
+  element: () => HTMLElement
+  table?: () => Promise<Table> | Table
+  stale: boolean
+}) {
   const [open, setOpen] = useState(false)
   const [failed, setFailed] = useState<string | null>(null)
   const menu = useRef<HTMLDivElement>(null)
@@ -100,6 +110,7 @@ function SaveMenu(props: { name: string; element: () => HTMLElement; table?: () 
   const save = (what: () => Promise<[Blob, string]>) => async () => {
     setOpen(false)
     setFailed(null)
+    if (props.stale) return setFailed('The numbers are still being read: try again in a moment.')
     try {
       const [blob, ending] = await what()
       download(blob, `${file}.${ending}`)

@@ -13,6 +13,13 @@ export function number(value: number): string {
   return text.replace(/^-/, '−')
 }
 
+/** A number at a tick: as `number` writes it, without the zeros that only align columns. */
+export function tickNumber(value: number): string {
+  return number(value)
+    .replace(/(\.\d*?)0+(?=e|$)/, '$1')
+    .replace(/\.(?=e|$)/, '')
+}
+
 const CODES =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 

@@ -25,7 +25,10 @@ export interface Grids {
   /** What one cell of the detail, or else of the base, stands for. */
   cell: { queries: number; keys: number }
   exact: boolean
+  /** Whether something of what the view asks for is still to come: what is shown may be another head's, or coarser. */
   busy: boolean
+  /** Whether what is shown is not of this head, since its own has not come yet. */
+  stale: boolean
 }
 
 export function wholeOf(layer: Layer): View {
@@ -45,11 +48,14 @@ export function useGrids(
   pixels: { width: number; height: number },
 ): Grids {
   const head = `${run.order} ${id.part} ${id.layer} ${id.head}`
-  const base = useAsync<Grid | null>(() => run.remote.call('map', id, pool), [run, head, pool])
-  const why = useAsync<string | null>(() => run.remote.call('whyNotExact', id), [run, head])
+  const { remote } = run
+  const base = useAsync<Grid | null>(() => remote.call('map', id, pool), [remote, head, pool])
+  const told = useAsync<{ why: string | null }>(
+    () => remote.call<string | null>('whyNotExact', id).then((why) => ({ why })),
+    [remote, head],
+  )
   const [detail, setDetail] = useState<{ head: string; pool: Pool; grid: Layered } | null>(null)
-  const [failed, setFailed] = useState<string | null>(null)
-  const [busy, setBusy] = useState(false)
+  const [failed, setFailed] = useState<{ asked: string; message: string } | null>(null)
   const fresh = useRef(true)
   const whole = wholeOf(layer)
   const seen = view ?? whole
@@ -61,28 +67,34 @@ export function useGrids(
   }
   const [queries, keys] = [window.q1 - window.q0, window.k1 - window.k0]
   const fits = queries * keys * layer.head_dim <= MOST_PRODUCTS
-  const exactOn = !why.loading && why.value === null && why.error === null
+  const why = told.value?.why ?? null
+  const exactOn = told.value !== null && why === null // of the last head until this one's answer is there
   const [outRows, outKeys] = [cells(queries, pixels.height), cells(keys, pixels.width)]
+
+  const asked = JSON.stringify([head, pool, window, outRows, outKeys])
+
+  // over a window too large to be computed, one left from before would only shift the colours
+  const own = fits && detail?.head === head && detail.pool === pool ? detail.grid : null
+  const covers = own !== null && sameView(own, window)
+  const sharp = covers && own.rows === outRows && own.keys === outKeys
+  const broken = failed?.asked === asked ? failed.message : null
+  const busy = base.loading || told.loading || (exactOn && fits && !sharp && broken === null)
 
   useEffect(() => {
     fresh.current = true
-    setFailed(null)
   }, [head])
 
   useEffect(() => {
     if (!exactOn || busy) return
-    const timer = setTimeout(() => run.remote.call('warm', id).catch(() => undefined), STAYS_MS) // a window tells why
+    const timer = setTimeout(() => remote.call('warm', id).catch(() => undefined), STAYS_MS) // a window tells why
     return () => clearTimeout(timer)
-  }, [run, head, exactOn, busy])
+  }, [remote, head, exactOn, busy])
 
   useEffect(() => {
-    if (!exactOn || !fits || !pixels.width) {
-      setBusy(false)
-      return
-    }
-    let job: ReturnType<typeof run.remote.window<Grid>> | null = null
+    if (!exactOn || !fits || !pixels.width || sharp) return
+    let alive = true
+    let job: ReturnType<typeof remote.window<Grid>> | null = null
     const ask = () => {
-      setBusy(true)
       const spec = {
         ...id,
         what: 'weights',
@@ -94,35 +106,31 @@ export function useGrids(
         outKeys,
         pool,
       }
-      const asked = performance.now()
-      job = run.remote.window<Grid>(spec)
+      const start = performance.now()
+      job = remote.window<Grid>(spec)
       job.done.then(
         (grid) => {
           job = null
-          performance.measure('heedmap window', { start: asked, detail: `${queries} × ${keys}` })
-          setBusy(false)
+          if (!alive) return // an answer that overtook its cancelling would stay over the later one
+          performance.measure('heedmap window', { start, detail: `${queries} × ${keys}` })
           setDetail({ head, pool, grid: { ...window, rows: grid.rows, keys: grid.keys, values: grid.values } })
         },
         (error: Error) => {
           job = null
-          if (error.name === 'CancelledError') return
-          setBusy(false)
-          setFailed(error.message)
+          if (alive && error.name !== 'CancelledError') setFailed({ asked, message: error.message })
         },
       )
     }
     const timer = setTimeout(ask, fresh.current ? 0 : 40)
     fresh.current = false
     return () => {
+      alive = false
       clearTimeout(timer)
       job?.cancel()
     }
-  }, [run, head, pool, exactOn, fits, window.q0, window.q1, window.k0, window.k1, outRows, outKeys])
+  }, [remote, asked, exactOn, fits, pixels.width > 0])
 
-  // over a window too large to be computed, one left from before would only shift the colours
-  const own = fits && detail?.head === head && detail.pool === pool ? detail.grid : null
   const pooled = useMemo(() => (base.value ? piecesOf(base.value, layer) : []), [base.value])
-  const covers = own !== null && sameView(own, window)
   const cell = covers
     ? { queries: queries / own.rows, keys: keys / own.keys }
     : base.value
@@ -131,11 +139,12 @@ export function useGrids(
   return {
     base: pooled,
     detail: own,
-    why: why.value,
-    error: base.error ?? why.error ?? (exactOn ? failed : null),
+    why,
+    error: base.error ?? told.error ?? (exactOn && !told.loading ? broken : null),
     cell,
     exact: (covers || pooled.length > 0) && cell.queries === 1 && cell.keys === 1,
     busy,
+    stale: base.loading && !covers,
   }
 }
 

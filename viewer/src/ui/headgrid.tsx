@@ -40,8 +40,11 @@ export function HeadGrid({ maps, order, keys, kinds, values, range, onTell, onOp
   const { heads } = run.opened
   const table = palette('sequential', theme)
   const body = useRef<HTMLDivElement>(null)
-  const { columns, rows, named } = useMemo(() => arrange(heads, keys, order), [heads, keys, order])
-  const thumbnails = useAsync<Thumbnail[]>(() => (maps ? run.remote.call('thumbnails') : null), [maps, run])
+  const { columns, rows, named } = useMemo(
+    () => arrange(heads, keys, order, maps ? 'maps' : 'cells'),
+    [heads, keys, order, maps],
+  )
+  const thumbnails = useAsync<Thumbnail[]>(() => (maps ? run.remote.call('thumbnails') : null), [maps, run.remote])
   const small = useMemo(() => {
     const by = new Map<string, Thumbnail>()
     for (const one of thumbnails.value ?? []) by.set(`${one.id.part} ${one.id.layer} ${one.id.head}`, one)
@@ -79,6 +82,7 @@ export function HeadGrid({ maps, order, keys, kinds, values, range, onTell, onOp
     <div
       class={`head-grid${maps ? ' maps' : ''}${named === 'no' ? '' : ' named'}`}
       style={{ '--rows': String(rows.length) }}
+      aria-busy={thumbnails.loading}
       onKeyDown={onKeyDown}
       onMouseLeave={() => onTell(null)}
     >

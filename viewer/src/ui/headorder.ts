@@ -14,8 +14,8 @@ export interface Arranged {
   named: 'no' | 'head' | 'both'
 }
 
-/** Cells across where heads of all layers stand in one order: room for the names in them. */
-const ACROSS = 9
+/** Cells across where heads of all layers stand in one order: room for the names in them, and for a map below the name. */
+const ACROSS = { cells: 9, maps: 6 }
 
 /** Indices with the largest value first, or the smallest; those without a value last, equal ones as they were. */
 export function ranked(values: ArrayLike<number>, indices: number[], largest: boolean): number[] {
@@ -26,14 +26,20 @@ export function ranked(values: ArrayLike<number>, indices: number[], largest: bo
   })
 }
 
-export function arrange(heads: HeadId[], values: ArrayLike<number>, order: State['order']): Arranged {
+export function arrange(
+  heads: HeadId[],
+  values: ArrayLike<number>,
+  order: State['order'],
+  shown: keyof typeof ACROSS = 'cells',
+): Arranged {
+  const across = ACROSS[shown]
   const all = heads.map((_, i) => i)
   if (order === 'largest' || order === 'smallest') {
     const sorted = ranked(values, all, order === 'largest')
     const rows = []
-    for (let at = 0; at < sorted.length; at += ACROSS) {
-      const cells: (number | null)[] = sorted.slice(at, at + ACROSS)
-      while (cells.length < ACROSS) cells.push(null)
+    for (let at = 0; at < sorted.length; at += across) {
+      const cells: (number | null)[] = sorted.slice(at, at + across)
+      while (cells.length < across) cells.push(null)
       rows.push({ name: String(at + 1), cells })
     }
     return { columns: [], rows, named: 'both' }

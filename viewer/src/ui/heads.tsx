@@ -54,6 +54,7 @@ export function Heads() {
   return (
     <Panel
       name="Heads"
+      busy={!run.whole}
       title="Heads"
       class="heads"
       table={() => ({

@@ -10,6 +10,21 @@ const ROWS_AT_ONCE = 24
 /** Which part of its width a table moves on, so that a column at the edge is seen whole. */
 const SHIFT = 0.6
 
+/** A name of several words on two lines of about the same length, so that its column is no wider than its numbers need. */
+function inTwo(label: string) {
+  const spaces = [...label].flatMap((letter, i) => (letter === ' ' ? [i] : []))
+  if (label.length < 10 || spaces.length === 0) return label
+  const longer = (at: number) => Math.max(at, label.length - at - 1)
+  const at = spaces.reduce((best, next) => (longer(next) < longer(best) ? next : best))
+  return (
+    <>
+      {label.slice(0, at + 1)}
+      <br />
+      {label.slice(at + 1)}
+    </>
+  )
+}
+
 /** Every head as a row, sorted by any column. */
 export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpen: (index: number) => void }) {
   const { run, id } = useCurrent()!
@@ -35,7 +50,7 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
         type="button"
         onClick={() => state.set({ sort: name, down: (sort === name ? !down : !text) ? 'yes' : 'no' })}
       >
-        {label}
+        {inTwo(label)}
         <span aria-hidden="true">{sort === name ? (down ? '\u00a0↓' : '\u00a0↑') : ''}</span>
       </button>
     </th>
@@ -74,7 +89,7 @@ export function HeadTable(props: { all: Measure[]; kinds: string[] | null; onOpe
       )}
       <div class={`sideways${hidden.right ? ' more' : ''}`}>
         <div class="scroll" tabIndex={0} role="region" aria-label="Table of heads" ref={box}>
-          <table>
+          <table aria-busy={shown < order.length}>
             <thead>
               <tr>
                 {column('head', 'head', true)}

@@ -4,7 +4,7 @@ import type { Products, RowOf } from '../data/engine'
 import type { HeadId } from '../data/run'
 import type { Columns } from '../data/tables'
 import { Note, Panel } from './controls'
-import { grouped, number } from './format'
+import { grouped, number, tickNumber } from './format'
 import { labelsOf, useAsync, useCurrent, useShared, type RunView } from './model'
 import { usePins } from './pins'
 import { useStore } from './store'
@@ -38,7 +38,7 @@ export function Inspector() {
   const hovered = useStore(hover, (h) => h.query)
   const query = pinned.query ?? hovered
   const labels = labelsOf(run, layer)
-  const head = [run, id.part, id.layer, id.head] as const
+  const head = [run.remote, id.part, id.layer, id.head] as const
   const row = useAsync<RowOf>(() => (query === null ? null : run.remote.call('row', id, query)), [...head, query])
   const some = query !== null
   const known = useAsync<Known>(() => (some ? normsOf(run, id) : null), [...head, some])
@@ -56,6 +56,8 @@ export function Inspector() {
   return (
     <Panel
       name="Query"
+      busy={row.loading || known.loading}
+      stale={row.loading || known.loading}
       title={
         query === null ? (
           'Query'
@@ -172,9 +174,9 @@ function Dimensions({ query, value: key }: { query: number; value: number }) {
   const labels = labelsOf(run, layer)
   const pair = useAsync<Products>(
     () => run.remote.call('pair', id, query, key),
-    [run, id.part, id.layer, id.head, query, key],
+    [run.remote, id.part, id.layer, id.head, query, key],
   )
-  if (!pair.value) return null
+  if (!pair.value) return <div aria-busy={pair.loading} />
   const products = Array.from(pair.value.query, (q, d) => q * pair.value!.key[d])
   const sum = products.reduce((a, b) => a + b, 0)
   const width = 360
@@ -184,7 +186,7 @@ function Dimensions({ query, value: key }: { query: number; value: number }) {
   const y = (v: number) => 8 + ((high - v) / (high - low || 1)) * (height - 16)
   const step = (width - 34) / products.length
   return (
-    <figure class="dimensions">
+    <figure class="dimensions" aria-busy={pair.loading}>
       <figcaption>
         <bdi>{labels.query[query]}</bdi> ⊙ <bdi>{labels.key[key]}</bdi> by dimension: sum {number(sum)}, scaled{' '}
         {number(sum * layer.scale)}
@@ -199,7 +201,7 @@ function Dimensions({ query, value: key }: { query: number; value: number }) {
           <g key={v} transform={`translate(0 ${y(v)})`}>
             <line class={v === 0 ? 'axis' : 'rule'} x1={34} x2={width} />
             <text x={30} dy="0.34em" text-anchor="end">
-              {number(v)}
+              {tickNumber(v)}
             </text>
           </g>
         ))}

@@ -28,7 +28,7 @@ export function Lines() {
     outKeys: layer.key_len,
     pool: 'mean',
   }
-  const grid = useAsync<Grid>(() => run.remote.window<Grid>(spec).done, [run, id.part, id.layer, id.head])
+  const grid = useAsync<Grid>(() => run.remote.window<Grid>(spec).done, [run.remote, id.part, id.layer, id.head])
   const width = 340
   const [left, right] = [120, width - 120]
   const height = Math.max(layer.query_len, layer.key_len) * STEP + 8
@@ -48,6 +48,7 @@ export function Lines() {
   return (
     <svg
       class="chart lines"
+      aria-busy={grid.loading}
       viewBox={`0 0 ${width} ${height}`}
       role="img"
       aria-label={`Lines from each query to its keys, as thick as the weight`}

@@ -45,6 +45,8 @@ export function MapPanel() {
   return (
     <Panel
       name="Map"
+      busy={grids.busy}
+      stale={grids.stale}
       class="map-panel"
       title={
         <>
@@ -95,8 +97,15 @@ export function MapPanel() {
         onPin={pin}
         onSize={setPixels}
       />
+      <Readout grids={layers} exact={grids.why === null} cell={grids.cell} />
       <div class="under">
-        <Readout grids={layers} exact={grids.why === null} cell={grids.cell} />
+        <p class="status" data-exact={grids.exact} data-busy={grids.busy}>
+          {layers.length === 0
+            ? '\u00a0'
+            : grids.exact
+              ? 'Exact: every cell is one weight.'
+              : `Each cell is the ${pool} over ${size(grids.cell.queries, 'query', 'queries')} × ${size(grids.cell.keys, 'key', 'keys')}${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
+        </p>
         <span class="legends">
           <Veiled {...veils} />
           <Legend
@@ -106,13 +115,6 @@ export function MapPanel() {
           />
         </span>
       </div>
-      <p class="status" data-exact={grids.exact} data-busy={grids.busy}>
-        {layers.length === 0
-          ? '\u00a0'
-          : grids.exact
-            ? 'Exact: every cell is one weight.'
-            : `Each cell is the ${pool} over ${size(grids.cell.queries, 'query', 'queries')} × ${size(grids.cell.keys, 'key', 'keys')}${grids.why === null && pooledBy > 1 ? '; zoom in for single weights' : ''}.`}
-      </p>
       {grids.why !== null && (
         <Note>
           Exact zoom is off for this head: {grids.why}.
@@ -125,7 +127,9 @@ export function MapPanel() {
 }
 
 function size(cells: number, one: string, several: string): string {
-  return cells === 1 ? `1 ${one}` : `${Number.isInteger(cells) ? cells : `about ${cells.toFixed(1)}`} ${several}`
+  return cells === 1
+    ? `1 ${one}`
+    : `${Number.isInteger(cells) ? cells : `about ${cells.toFixed(1).replace('.0', '')}`} ${several}`
 }
 
 export function tableOf(
@@ -182,9 +186,9 @@ function Readout({
   const shown = valueOf(grids, query, key)
   const pooled = cell.queries > 1 || cell.keys > 1
   return (
-    <Pair query={query} key_={key} hidden={pair?.hidden ?? Object.is(shown, -0)}>
-      {pair && <Figure name="weight" value={pair.weight} />}
-      {pair && <Figure name="score" value={pair.score} />}
+    <Pair query={query} key_={key} hidden={pair.value?.hidden ?? Object.is(shown, -0)} busy={pair.loading}>
+      {pair.told && <Figure name="weight" value={pair.value?.weight} />}
+      {pair.told && <Figure name="score" value={pair.value?.score} />}
       {pooled && shown !== null && <Figure name="cell" value={shown} />}
     </Pair>
   )

@@ -43,12 +43,13 @@ export function Matrix(props: MatrixProps) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const renderer = useRef<Renderer | null>(null)
   const [mode, setMode] = useState<'webgl2' | 'canvas'>('webgl2')
+  const [ready, setReady] = useState(false)
   const [size, setSize] = useState({ width: 0, height: 0 })
   const view = props.view ?? { q0: 0, q1: rows, k0: 0, k1: keys }
   const room = props.compact ? GUTTER.compact : GUTTER.full
   const words = {
-    query: readable(view.q1 - view.q0, size.height - room.words.top),
-    key: readable(view.k1 - view.k0, size.width - room.words.left - room.words.right),
+    query: readable('query', view.q1 - view.q0, size.height - room.words.top),
+    key: readable('key', view.k1 - view.k0, size.width - room.words.left - room.words.right),
   }
   const gutter = {
     left: (words.query ? room.words : room.numbers).left,
@@ -62,29 +63,32 @@ export function Matrix(props: MatrixProps) {
 
   useLayoutEffect(() => {
     const element = frame.current!
+    // tells the first size too, before the first picture and without a layout of its own
     const observer = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }))
     observer.observe(element)
-    setSize({ width: element.clientWidth, height: element.clientHeight })
     return () => observer.disconnect()
   }, [])
 
-  useLayoutEffect(() => {
+  useEffect(() => {
     const element = canvas.current!
-    const made = mode === 'webgl2' ? webgl(element) : plain(element)
-    if (!made) {
-      setMode('canvas')
-      return
-    }
-    renderer.current = made
     const lost = (event: Event) => {
       event.preventDefault()
       setMode('canvas')
     }
+    const make = () => {
+      renderer.current = mode === 'webgl2' ? webgl(element) : plain(element)
+      if (renderer.current) setReady(true)
+      else setMode('canvas')
+    }
+    // a turn of its own: the browser's graphics may take long to start, and the numbers were asked for before
+    const timer = setTimeout(make, 0)
     element.addEventListener('webglcontextlost', lost)
     return () => {
+      clearTimeout(timer)
       element.removeEventListener('webglcontextlost', lost)
-      made.dispose()
+      renderer.current?.dispose()
       renderer.current = null
+      setReady(false)
     }
   }, [mode])
 
@@ -130,6 +134,7 @@ export function Matrix(props: MatrixProps) {
       role="application"
       aria-label={`${props.name}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole, Enter pins the query, Space the key.`}
       data-renderer={mode}
+      aria-busy={!ready}
     >
       <canvas
         key={mode}

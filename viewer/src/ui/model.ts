@@ -21,6 +21,8 @@ export interface RunView {
   /** These arrive later, and move nothing. */
   telling: Telling | null
   types: Types | null
+  /** Whether telling and types have come, or never will. */
+  whole: boolean
   parts: string[]
   /** What an exported file left out, in words. */
   note: string | null
@@ -28,8 +30,17 @@ export interface RunView {
   exact: Set<string> | null
 }
 
+export interface Runs {
+  list: RunView[]
+  failures: string[]
+  /** How many were asked for; those in neither list are still being opened. */
+  asked: number
+}
+
+export const opening = ({ list, failures, asked }: Runs): boolean => list.length + failures.length < asked
+
 export interface Shared {
-  runs: Store<{ list: RunView[]; failures: string[] }>
+  runs: Store<Runs>
   state: Store<State>
   hover: Store<Hover>
   theme: Store<{ theme: Theme }>
@@ -66,12 +77,18 @@ export interface Current {
   layer: Layer
 }
 
+/** The run of a number; the first where there is none of that number; nothing while it may still come. */
+export function runOf(known: Runs, order: number): RunView | undefined {
+  const { list, asked } = known
+  return list.find((one) => one.order === order) ?? (opening(known) && order < asked ? undefined : list[0])
+}
+
 export function useCurrent(): Current | null {
   const { runs } = useShared()
-  const list = useStore(runs, (value) => value.list)
+  const known = useStore(runs, (value) => value)
   const index = useState_((state) => state.run)
   const head = useState_((state) => state.head)
-  const run = list.find((one) => one.order === index) ?? list[0]
+  const run = runOf(known, index)
   if (!run) return null
   const id = head && layerOf(run, head)?.heads.includes(head.head) ? head : (run.first ?? run.opened.heads[0])
   return { run, index: run.order, id, layer: layerOf(run, id)! }
@@ -116,26 +133,32 @@ function axis(opened: Opened, sequence: string, offset: number, length: number) 
   return { tokens, labels: Array.from(tokens, (token, i) => (token < 0 ? `[${i + offset}]` : line[token])) }
 }
 
+/** `loading`: the value is not, or not yet, the answer to the present question. */
 export type Loaded<T> = { value: T | null; error: string | null; loading: boolean }
 
 /** The result of an asynchronous question, asked again when what it depends on changes; keeps the last one meanwhile. */
 export function useAsync<T>(ask: () => Promise<T> | null, depends: unknown[]): Loaded<T> {
-  const [state, setState] = useState<Loaded<T>>({ value: null, error: null, loading: true })
+  const [state, setState] = useState<{ of: unknown[] | null; value: T | null; error: string | null }>({
+    of: null,
+    value: null,
+    error: null,
+  })
   useEffect(() => {
     let alive = true
     const promise = ask()
     if (!promise) {
-      setState({ value: null, error: null, loading: false })
+      setState({ of: depends, value: null, error: null })
       return
     }
     promise.then(
-      (value) => alive && setState({ value, error: null, loading: false }),
+      (value) => alive && setState({ of: depends, value, error: null }),
       (error: Error) =>
-        alive && error.name !== 'CancelledError' && setState({ value: null, error: error.message, loading: false }),
+        alive && error.name !== 'CancelledError' && setState({ of: depends, value: null, error: error.message }),
     )
     return () => {
       alive = false
     }
   }, depends)
-  return state
+  const loading = state.of === null || state.of.some((part, i) => !Object.is(part, depends[i]))
+  return { value: state.value, error: loading ? null : state.error, loading }
 }

@@ -18,7 +18,7 @@ export function Profiles() {
   const { hover } = useShared()
   const { run, id, layer } = useCurrent()!
   const { pin } = usePins()
-  const depends = [run, id.part, id.layer, id.head]
+  const depends = [run.remote, id.part, id.layer, id.head]
   const distance = useAsync<Profile>(() => run.remote.call('profile', 'distance', id), depends)
   const query = useAsync<Profile>(() => run.remote.call('profile', 'query', id), depends)
   const key = useAsync<Profile>(() => run.remote.call('profile', 'key', id), depends)
@@ -38,6 +38,8 @@ export function Profiles() {
   return (
     <Panel
       name="Profiles"
+      busy={loading}
+      stale={loading}
       title={
         <>
           Profiles of head <b>{headName(id, run.parts.length)}</b>

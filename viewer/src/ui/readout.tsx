@@ -21,21 +21,28 @@ export function usePointed(): { query: number | null; key: number | null } {
   }
 }
 
-/** The exact numbers of one pair in a head; null while there is none, or where they cannot be computed. */
+/** The exact numbers of one pair in a head, never another's; `told`: whether there are any, or will be. */
 export function usePair(run: RunView, id: HeadId, query: number | null, key: number | null, exact: boolean) {
   const both = query !== null && key !== null
-  return useAsync<Cell | null>(
+  const { value, error, loading } = useAsync<Cell | null>(
     () => (both && exact ? run.remote.call('cell', id, query, key) : null),
-    [run, id.part, id.layer, id.head, both ? query : -1, both ? key : -1, exact],
-  ).value
+    [run.remote, id.part, id.layer, id.head, both ? query : -1, both ? key : -1, exact],
+  )
+  return { value: loading ? null : value, told: both && exact && error === null, loading }
 }
 
 /** Both tokens and their distance, with what a map has to tell between them. */
-export function Pair(props: { query: number; key_: number; hidden: boolean; children: ComponentChildren }) {
+export function Pair(props: {
+  query: number
+  key_: number
+  hidden: boolean
+  busy: boolean
+  children: ComponentChildren
+}) {
   const { run, layer } = useCurrent()!
   const labels = labelsOf(run, layer)
   return (
-    <p class="readout" aria-live="polite">
+    <p class="readout" aria-live="polite" aria-busy={props.busy}>
       <span class="pair">
         <bdi>{labels.query[props.query]}</bdi> → <bdi>{labels.key[props.key_]}</bdi>
       </span>
@@ -47,10 +54,11 @@ export function Pair(props: { query: number; key_: number; hidden: boolean; chil
   )
 }
 
-export function Figure({ name, value }: { name: string; value: number }) {
+/** A number with its name, which stands there already while the number is still to come. */
+export function Figure({ name, value }: { name: string; value: number | undefined }) {
   return (
     <span>
-      {name} <b>{number(value)}</b>
+      {name} <b>{value === undefined ? '…' : number(value)}</b>
     </span>
   )
 }

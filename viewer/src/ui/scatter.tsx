@@ -1,6 +1,6 @@
 import { headName } from '../data/run'
 import { KIND_COLOURS } from './colour'
-import { number } from './format'
+import { number, tickNumber } from './format'
 import { sameHead, useCurrent } from './model'
 import { rangeOf, type Measure } from './statistics'
 
@@ -63,7 +63,7 @@ export function Scatter(props: {
         <g key={v} transform={`translate(${x(v)} 0)`}>
           <line class="rule" y1={top} y2={height - bottom} />
           <text y={height - bottom + 14} text-anchor="middle">
-            {number(v)}
+            {tickNumber(v)}
           </text>
         </g>
       ))}
@@ -71,7 +71,7 @@ export function Scatter(props: {
         <g key={v} transform={`translate(0 ${y(v)})`}>
           <line class="rule" x1={left} x2={width - right} />
           <text x={left - 6} dy="0.34em" text-anchor="end">
-            {number(v)}
+            {tickNumber(v)}
           </text>
         </g>
       ))}

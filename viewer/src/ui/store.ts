@@ -1,4 +1,4 @@
-import { useEffect, useReducer } from 'preact/hooks'
+import { useLayoutEffect, useReducer } from 'preact/hooks'
 
 /** One value that components can watch a part of. */
 export class Store<T extends object> {
@@ -27,7 +27,8 @@ export class Store<T extends object> {
 export function useStore<T extends object, U>(store: Store<T>, select: (value: T) => U): U {
   const [, again] = useReducer((n: number) => n + 1, 0)
   const part = select(store.get())
-  useEffect(() => {
+  // watched from the moment it is drawn, not from a moment after the next frame
+  useLayoutEffect(() => {
     let last = select(store.get())
     if (!Object.is(last, part)) again(0)
     return store.watch(() => {

@@ -31,7 +31,7 @@ export function TextPanel() {
   const view = wanted === 'lines' && !short ? 'attends' : wanted
   const query = view === 'attends' ? (hovered ?? pinned.query) : null
   const labels = labelsOf(run, layer)
-  const head = [run, id.part, id.layer, id.head] as const
+  const head = [run.remote, id.part, id.layer, id.head] as const
   const row = useAsync<RowOf>(
     () => (view === 'attends' && query !== null ? run.remote.call('row', id, query) : null),
     [...head, view, query],
@@ -60,6 +60,8 @@ export function TextPanel() {
   return (
     <Panel
       name="Text"
+      busy={row.loading || keys.loading}
+      stale={row.loading || keys.loading}
       title="Text"
       class="text-panel"
       tools={
@@ -140,8 +142,8 @@ interface TokensProps {
 function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: TokensProps) {
   const { state, hover } = useShared()
   const { run } = useCurrent()!
-  const pieces = useMemo(() => piecesOf(run.opened), [run])
-  const spaced = useMemo(() => HANGUL.test(run.opened.text), [run])
+  const pieces = useMemo(() => piecesOf(run.opened), [run.opened])
+  const spaced = useMemo(() => HANGUL.test(run.opened.text), [run.opened])
   const rowOf = useMemo(() => {
     const rows = new Map<number, number>()
     queryToken.forEach((token, row) => rows.set(token, row))
@@ -207,6 +209,7 @@ function Tokens({ values, domain, table, query, pinnedToken, queryToken, pin }: 
         class={spaced ? 'tokens spaced' : 'tokens'}
         ref={box}
         dir="auto"
+        aria-busy={built < onPage}
         tabIndex={0}
         role="group"
         aria-label="The text. Left and right arrows move from token to token, Enter pins."
