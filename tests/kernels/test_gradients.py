@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from tests.laws.cases import MASKS
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from heedmap import attend, masks
 from heedmap.attention import AttentionInputs
@@ -105,6 +109,67 @@ def test_nothing_of_a_hidden_key_or_value_reaches_a_gradient() -> None:
     attend(*tensors, mask=masks.padding(torch.arange(40) < 30)).output.sum().backward()
     for tensor in tensors:
         assert bool(torch.isfinite(tensor.grad).all())
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_what_saw_no_number_among_the_values_lets_nothing_flow_back_as_in_the_textbook_form(bad: float) -> None:
+    tensors = [tensor.detach() for tensor in leaves()]
+    tensors[2][0, 1, 30, 2] = tensors[2][1, 0, 39] = bad
+    tensors = [tensor.requires_grad_() for tensor in tensors]
+    output, expected = attend(*tensors, mask=masks.causal()).output, textbook(*tensors, mask=masks.causal())
+    assert torch.equal(output.isnan(), expected.isnan())
+    flowing = torch.randn_like(output)
+    found = torch.autograd.grad(output, tensors, flowing)
+    for gradient, wanted in zip(found, torch.autograd.grad(expected, tensors, flowing), strict=True):
+        torch.testing.assert_close(gradient, wanted)
+
+
+@pytest.mark.parametrize("reduce", [Tensor.sum, lambda output: output.square().sum()], ids=["linear", "not linear"])
+def test_a_second_backward_pass_is_refused_and_never_0(reduce: Callable[[Tensor], Tensor]) -> None:
+    tensors = leaves(sinks=True)
+    output = attend(*tensors[:3], sinks=tensors[3], statistics=()).output
+    for gradient in torch.autograd.grad(reduce(output), tensors, create_graph=True):
+        with pytest.raises(UnsupportedError, match=r"expected gradients once, .*scaled_dot_product_attention"):
+            torch.autograd.grad(gradient.square().sum(), tensors, retain_graph=True)
+
+
+@pytest.mark.parametrize("changed", range(4))
+def test_a_tensor_changed_before_the_backward_pass_is_noticed(changed: int) -> None:
+    tensors = [tensor.detach() for tensor in leaves(sinks=True)]
+    tensors[changed - 1].requires_grad_()
+    output = attend(*tensors[:3], sinks=tensors[3], statistics=()).output
+    tensors[changed].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def test_a_checkpoint_holds_no_key_until_the_backward_pass_and_gives_the_same() -> None:
+    query = leaves()[0]
+    numbers = torch.randn(2, 2, 40, 6, dtype=torch.float64).numpy()
+    kept: list[weakref.ref[np.ndarray]] = []
+
+    def attended(query: Tensor) -> Tensor:
+        copy = numbers.copy()
+        kept.append(weakref.ref(copy))
+        key = torch.from_numpy(copy)
+        return attend(query, key, key, mask=masks.causal(), statistics=()).output
+
+    output = checkpoint(attended, query, use_reentrant=False)
+    assert kept[0]() is None
+    (found,) = torch.autograd.grad(output.sum(), query)
+    (wanted,) = torch.autograd.grad(attended(query).sum(), query)
+    assert torch.equal(found, wanted)
+
+
+def test_gradients_of_any_layout_flow_back() -> None:
+    tensors = leaves()
+    output = attend(*tensors, statistics=()).output
+    dense = torch.randn(2, 4, 5, 40, dtype=torch.float64).transpose(2, 3)
+    for flowing in (dense, torch.ones(1, 1, 1, 1, dtype=torch.float64).expand_as(output)):
+        found = torch.autograd.grad(output, tensors, flowing, retain_graph=True)
+        wanted = torch.autograd.grad(output, tensors, flowing.contiguous(), retain_graph=True)
+        for gradient, same in zip(found, wanted, strict=True):
+            torch.testing.assert_close(gradient, same)
 
 
 def test_a_mask_that_asks_for_a_gradient_is_refused() -> None:

@@ -7,10 +7,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from heedmap.attention.inputs import AttentionInputs
+from heedmap.errors import UnsupportedError
+from heedmap.kernels.batch_item import all_finite
 from heedmap.kernels.gradients import gradients
 from heedmap.kernels.plan import Task
+
+FORMULA = ("scale", "mask", "softcap", "query_offset", "key_offset", "valid_queries", "cross")
+Again = Callable[[Tensor, Tensor, Tensor, Tensor | None], Task]
 
 
 class StripAttention(torch.autograd.Function):
@@ -22,19 +27,58 @@ class StripAttention(torch.autograd.Function):
     ) -> Tensor:
         """`run()` sweeps `task`, whose inputs are these tensors, and gives the output."""
         output = run()
-        ctx.task = task
-        ctx.sinks_dtype = None if sinks is None else sinks.dtype
-        ctx.save_for_backward(output)
+        ctx.again = _again(task, None if sinks is not None else task.inputs.sinks)
+        ctx.save_for_backward(query, key, value, sinks, output)
         return output
 
     @staticmethod
-    @once_differentiable  # whose own annotation makes its first argument positional
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *grad_outputs: Tensor
+        ctx: Any, flowing: Tensor
     ) -> tuple[Tensor | None, ...]:
-        (output,) = ctx.saved_tensors
-        found = gradients(ctx.task, output, grad_outputs[0])
-        sinks = None if found.sinks is None else found.sinks.to(ctx.sinks_dtype)
-        needed = ctx.needs_input_grad
-        back = [part if needed[at] else None for at, part in enumerate((found.query, found.key, found.value, sinks))]
-        return (*back, None, None)
+        return (*_Backward.apply(*ctx.saved_tensors, flowing, ctx.again, ctx.needs_input_grad[:4]), None, None)
+
+
+class _Backward(torch.autograd.Function):
+    """The backward pass, known to autograd, so that a second one through it is an error and not silently 0."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        sinks: Tensor | None,
+        output: Tensor,
+        flowing: Tensor,
+        again: Again,
+        needed: tuple[bool, ...],
+    ) -> tuple[Tensor | None, ...]:
+        if not all_finite(output):  # what saw NaN or infinity among the values is NaN whatever the weights are
+            lost = output.isnan()
+            output, flowing = output.masked_fill(lost, 0), flowing.masked_fill(lost, 0)
+        found = gradients(again(query, key, value, sinks), output, flowing)
+        of_sinks = None if sinks is None or found.sinks is None else found.sinks.to(sinks.dtype)
+        parts = (found.query, found.key, found.value, of_sinks)
+        return tuple(part if wanted else None for part, wanted in zip(parts, needed, strict=True))
+
+    @staticmethod
+    def backward(ctx: Any, *flowing: Tensor) -> None:
+        raise UnsupportedError(
+            "attend",
+            expected="gradients once",
+            got="a backward pass through the backward pass",
+            do="use heedmap.scaled_dot_product_attention, which can be differentiated any number of times",
+        )
+
+
+def _again(task: Task, sinks: Tensor | None) -> Again:
+    """What makes the task anew from its tensors and holds none of them: autograd keeps them, sees whether they were
+    changed, and gives them up where a checkpoint computes them again."""
+    formula = {name: getattr(task.inputs, name) for name in FORMULA}
+    grid, rows, strip_bytes = task.grid, task.rows, task.strip_bytes
+
+    def made(query: Tensor, key: Tensor, value: Tensor, logits: Tensor | None) -> Task:
+        inputs = AttentionInputs(query, key, value, sinks=sinks if logits is None else logits, **formula)
+        return Task(inputs, (), grid, rows, strip_bytes, with_output=True)
+
+    return made
