@@ -160,3 +160,13 @@ def test_bad_input_is_one_clear_error(query, key, value, more, message) -> None:
 def test_integers_are_no_queries() -> None:
     with pytest.raises(InputError, match=r"query as a floating point tensor"):
         scaled_dot_product_attention(torch.ones(2, 2).long(), torch.ones(2, 2), torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_query_that_is_no_number_has_no_numbers_in_its_row_and_no_other(bad: float) -> None:
+    query, key, value = torch.rand(5, 4), torch.rand(7, 4), torch.rand(7, 4)
+    query[2, 1] = bad
+    for softcap in (None, 2.0):
+        output, weights = scaled_dot_product_attention(query, key, value, softcap=softcap)
+        for table in (output, weights):
+            assert torch.equal(table.isnan().any(-1), torch.arange(5) == 2)

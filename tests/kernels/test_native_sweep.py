@@ -99,6 +99,22 @@ def test_scores_that_are_no_numbers_are_refused_with_their_place(kernel: str, ba
         measure(query, key, kernel=kernel)
 
 
+@pytest.mark.parametrize("kernel", ["native", "strips"])
+@pytest.mark.parametrize("softcap", [None, 3.0])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_infinity_is_refused_whatever_score_it_gives(side: str, bad: float, softcap: float | None, kernel: str) -> None:
+    tensors = {"query": torch.rand(1, 2, 50, 8), "key": torch.rand(1, 2, 50, 8)}
+    for sign in (1, -1):  # scores of +∞ and of -∞: a softcap makes a number of the one, the other reads as hidden
+        spoiled = {name: tensor.clone() for name, tensor in tensors.items()}
+        spoiled[side][0, 1, 41, 0] = bad * sign
+        with pytest.raises(InputError, match=f"at batch 0, head 1, row {41 if side == 'query' else 0}"):
+            measure(**spoiled, softcap=softcap, kernel=kernel)
+        hidden = masks.padding(torch.arange(50) != 41)
+        if side == "key":
+            measure(**spoiled, softcap=softcap, kernel=kernel, mask=hidden)
+
+
 @pytest.mark.parametrize("length", [70, 1300, 3000, 8300])
 def test_a_statistic_of_ones_own_runs_on_the_same_strips(length: int) -> None:
     key_len = length if length < 3000 else 300

@@ -80,8 +80,10 @@ def dense_attention(
     sinks: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """`scaled_dot_product_attention` with its mask already read: pairs that may attend, and what is added to them."""
+    query, spoiled_queries = _without_nonfinite(query)
     key, spoiled_keys = _without_nonfinite(key)
     scores = (query @ key.transpose(-2, -1)) * scale
+    scores = scores.masked_fill(spoiled_queries.any(-1)[..., None], torch.nan)
     scores = scores.masked_fill(spoiled_keys.any(-1)[..., None, :], torch.nan)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)

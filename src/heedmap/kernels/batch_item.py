@@ -11,7 +11,8 @@ from heedmap.attention.inputs import AttentionInputs
 class BatchItem:
     """Queries, keys and values of one batch item at a time; `enter` goes to another.
 
-    Values that are NaN or infinite are 0 here and marked in `spoiled_values`: 0 · NaN would reach every row.
+    Values that are NaN or infinite are 0 here and marked in `spoiled_values`: 0 · NaN would reach every row. Infinity
+    in a query or key is NaN here: a score of −∞ would read as a hidden pair, and a softcap make a number of +∞.
     """
 
     def __init__(self, inputs: AttentionInputs) -> None:
@@ -32,13 +33,17 @@ class BatchItem:
             return False
         self._batch = batch
         inputs, dtype = self._inputs, self._inputs.compute_dtype
-        self.query = inputs.query[batch].to(dtype) * inputs.scale
-        self.key = inputs.key[batch].to(dtype)
+        self.query = _numbers(inputs.query[batch].to(dtype)) * inputs.scale
+        self.key = _numbers(inputs.key[batch].to(dtype))
         if inputs.value is not None:
             value = inputs.value[batch].to(dtype)
             self.spoiled_values = None if all_finite(value) else ~torch.isfinite(value)
             self.value = value if self.spoiled_values is None else value.masked_fill(self.spoiled_values, 0)
         return True
+
+
+def _numbers(table: Tensor) -> Tensor:
+    return table if all_finite(table) else table.masked_fill(~torch.isfinite(table), torch.nan)
 
 
 def all_finite(table: Tensor) -> bool:
