@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from torch.nn import functional
 from heedmap.attention import AttentionInputs, masks
 from heedmap.attention.masks import Mask
 from heedmap.errors import UnsupportedError
+from heedmap.experiments import point
 from heedmap.measure import KERNELS, attend, kernels_for, measure
 
 Results = Mapping[str, Tensor]
@@ -83,25 +83,24 @@ def eager(call: Call) -> Callable[[], Results]:
     allowed = call.dense_mask()
 
     def run() -> Results:
-        scores = (call.query / math.sqrt(call.query.shape[-1])) @ call.key.transpose(-2, -1)
-        if allowed is not None:
-            scores.masked_fill_(~allowed, -torch.inf)
-        weights = torch.softmax(scores, dim=-1)
-        return {"output": (weights @ call.value)[0], "weights": weights[0], "scores": scores[0]}
+        output, weights = point.eager(call.query, call.key, call.value, allowed)
+        return {"output": output[0], "weights": weights[0]}
 
     return run
 
 
 def eager_statistics(call: Call) -> Callable[[], Results]:
     """`eager`, and heedmap's default statistics from the kept weights in plain torch."""
-    attention, n, device = eager(call), call.n, call.query.device
+    allowed, n, device = call.dense_mask(), call.n, call.query.device
     cells = min(n, CELLS)
     rows_of_cell = torch.arange(n) * cells // n
     edges = torch.searchsorted(rows_of_cell, torch.arange(cells + 1))
 
     def run() -> Results:
-        found = attention()
-        weights, scores = found["weights"].float(), found["scores"].float()
+        scores = point.eager_scores(call.query, call.key, allowed)
+        kept = torch.softmax(scores, dim=-1)
+        output = kept @ call.value
+        weights, scores = kept[0].float(), scores[0].float()
         largest = scores.amax(-1)
         squares = weights * weights
         concentration = squares.sum(-1)
@@ -113,7 +112,7 @@ def eager_statistics(call: Call) -> Callable[[], Results]:
         tall = torch.stack([weights[:, edges[i] : edges[i + 1]].sum(1) for i in range(cells)], 1)
         tallest = torch.stack([weights[:, edges[i] : edges[i + 1]].amax(1) for i in range(cells)], 1)
         return {
-            "output": found["output"],
+            "output": output[0],
             "entropy": -torch.special.xlogy(weights, weights).sum(-1),
             "max_weight": weights.amax(-1),
             "argmax": weights.argmax(-1),

@@ -80,11 +80,16 @@ def repeated(run: Callable[[], float], first: float, seconds: float, most: float
     return taken[1:]
 
 
-def eager(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention as a textbook's three lines, with all its weights."""
-    scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
-    weights = torch.softmax(scores, dim=-1)
+def eager(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Attention as a textbook's three lines, with all its weights; `allowed` is True where a pair may attend."""
+    weights = torch.softmax(eager_scores(query, key, allowed), dim=-1)
     return weights @ value, weights
+
+
+def eager_scores(query: Tensor, key: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """What `eager` takes the softmax of."""
+    scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
+    return scores if allowed is None else scores.masked_fill_(~allowed, -torch.inf)
 
 
 def _work(method: str) -> Callable[[Tensor, Tensor, Tensor], object]:
