@@ -13,6 +13,8 @@ _NEAR = ((1, 0.7), (1, 0), (-1, 0.7), (-1, 0), (0, 1), (0, -1), (1, -0.7), (-1, 
 _RINGS = np.arange(0.16, 1.1, 0.07)
 """How far from its point a name may go, in inches."""
 _AROUND = 20
+_ROUNDS, _MANY = 8, 400
+"""How often those without a place may choose first in a new round, and of how many points not: it would take long."""
 
 
 @dataclass
@@ -32,12 +34,27 @@ def beside(points: np.ndarray, sizes: np.ndarray, room: Sequence[float]) -> list
         sizes: `[points, 2]`, width and height of each name in inches.
         room: width and height of all, which no name leaves.
     """
-    far = float(_RINGS[-1]) + float(sizes.max(initial=0.0)) + 2 * _GAP
     apart = np.abs(points[:, None] - points[None]).max(-1)
+    order = np.argsort(-(apart < 0.4).sum(1), kind="stable")
+    best: list[Name | None] = []
+    for _ in range(_ROUNDS if len(points) <= _MANY else 1):
+        found = _in_order(order, points, sizes, room)
+        if not best or found.count(None) < best.count(None):
+            best = found
+        if None not in found:
+            break
+        without = np.array([found[index] is None for index in order])
+        order = np.concatenate([order[without], order[~without]])
+    return best
+
+
+def _in_order(order: np.ndarray, points: np.ndarray, sizes: np.ndarray, room: Sequence[float]) -> list[Name | None]:
+    """Places for the names, each the first that those before it in the order have left free."""
+    far = float(_RINGS[-1]) + float(sizes.max(initial=0.0)) + 2 * _GAP
     dots = np.concatenate([points - _POINT, points + _POINT], 1)  # left, bottom, right, top
     names, lines = np.zeros((0, 4)), np.zeros((0, 4))  # lines from x, y to x, y
     found: list[Name | None] = [None] * len(points)
-    for index in np.argsort(-(apart < 0.4).sum(1), kind="stable"):
+    for index in order:
         point, half = points[index], sizes[index] / 2 + _GAP / 2
         own = np.arange(len(points)) == index
         others, named, led = (_within(far, point, some) for some in (dots[~own], names, lines))
