@@ -69,6 +69,7 @@ def test_a_head_has_its_distributions_and_the_texts_that_show_them(get, found) -
     excerpts = {row["text"]: row["excerpt"] for row in found.table("texts").to_pylist()}
     for row in deciles:
         assert page["examples"][str(row["text"])]["excerpt"] == excerpts[row["text"]]
+        assert page["examples"][str(row["text"])]["cut"] is False
     assert len(page["map"]) == len(page["map"][0]) == 32
     assert "NaN" not in get("set/heads/3.json")[2].decode()
 

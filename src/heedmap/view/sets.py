@@ -9,7 +9,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from heedmap.sets.reader import TextSet
-from heedmap.sets.schema import TEXTS
+from heedmap.sets.schema import EXCERPT, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +86,7 @@ class SetDocuments:
             "place": row["place"],
             "tokens": row["tokens"],
             "excerpt": row["excerpt"],
+            "cut": row["characters"] > EXCERPT,
             "run": None if stored is None else f"{stored.name}/",
             "command": shlex.join(["heedmap", "look", str(text), "--of", str(self.found.path)]),
         }
@@ -96,7 +97,7 @@ class SetDocuments:
         wanted = set()
         for table in ("deciles", "tops"):
             wanted.update(self.found.table(table, columns=["text"]).column(0).to_pylist())
-        table = self.found.table(TEXTS, columns=["text", "source", "place", "tokens", "excerpt"])
+        table = self.found.table(TEXTS, columns=["text", "source", "place", "characters", "tokens", "excerpt"])
         return {
             row["text"]: row for batch in table.to_batches(4096) for row in batch.to_pylist() if row["text"] in wanted
         }

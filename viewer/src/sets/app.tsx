@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Theme } from '../ui/colour'
-import { grouped, number } from '../ui/format'
+import { number, plural, visible } from '../ui/format'
 import { Bars, distanceBars, Grid, headName, MeanMap, Scatter } from './charts'
 import { fromHash, read, toHash, type Chosen, type Example, type HeadPage, type Overview } from './documents'
 
@@ -44,8 +44,8 @@ function Whole({ overview, theme }: { overview: Overview; theme: Theme }) {
       <header>
         <h1>{overview.name}</h1>
         <p class="soft">
-          {overview.model} · {grouped(overview.texts)} texts · {grouped(overview.tokens)} tokens
-          {overview.refused > 0 && ` · ${grouped(overview.refused)} texts left out`}
+          {overview.model} · {plural(overview.texts, 'text')} · {plural(overview.tokens, 'token')}
+          {overview.refused > 0 && ` · ${plural(overview.refused, 'text')} left out`}
         </p>
       </header>
       <main>
@@ -107,7 +107,7 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
     from: row.entropy_from,
     to: row.entropy_to,
     value: row.rows,
-    says: `${row.entropy_from} to ${row.entropy_to} nats: ${row.rows} rows`,
+    says: `${row.entropy_from} to ${row.entropy_to} nats: ${plural(row.rows, 'row')}`,
   }))
   const ends = (rows: { from: number; to: number }[]): [number, number] => [rows[0]?.from ?? 0, rows.at(-1)?.to ?? 1]
   const far = page.profiles
@@ -115,7 +115,7 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
     <section aria-label={`head ${name}`}>
       <h2>Head {name}</h2>
       <p>
-        {held.length === 0 && 'of no type on the mean'}
+        {held.length === 0 && 'of no type: no average over the texts reaches a type’s bar'}
         {held.map((row) => (
           <span class="set-type" key={row.type} title={`mean ${number(row.mean)}, bar ${row.bar}`}>
             {row.type} in {Math.round((100 * row.texts_of_type) / row.texts)} % of texts
@@ -181,7 +181,7 @@ function Shares(props: { rows: HeadPage['kinds'] }) {
     <table class="set-shares" aria-label="attention by kind of token">
       <tbody>
         {props.rows.map((row) => (
-          <tr key={row.kind} title={`${row.tokens} tokens`}>
+          <tr key={row.kind} title={plural(row.tokens, 'token')}>
             <th scope="row">{row.kind}</th>
             <td>
               <div style={{ width: `${(100 * (row.share ?? 0)) / most}%` }} />
@@ -200,7 +200,8 @@ function Examples(props: { rows: { label: string; value: number; text: number }[
     <ol class="set-examples">
       {props.rows.map((row) => (
         <li key={row.label}>
-          <span class="soft">{row.label}</span> <b>{number(row.value)}</b>{' '}
+          <span class="soft">{row.label}</span>
+          <b>{number(row.value)}</b>
           <Text example={props.page.examples[row.text]} text={row.text} />
         </li>
       ))}
@@ -211,8 +212,13 @@ function Examples(props: { rows: { label: string; value: number; text: number }[
 /** How a text begins; a click opens its run, or shows the command that makes one. */
 function Text({ example, text }: { example: Example; text: number }) {
   const [asked, setAsked] = useState(false)
-  const words = <span class="set-excerpt">{example.excerpt}</span>
-  const where = `text ${text}, ${example.source} ${example.place}, ${example.tokens} tokens`
+  const words = (
+    <span class="set-excerpt" dir="auto">
+      {visible(example.excerpt)}
+      {example.cut && ' …'}
+    </span>
+  )
+  const where = `text ${text}, ${example.source} ${example.place}, ${plural(example.tokens, 'token')}`
   if (example.run)
     return (
       <a href={example.run} title={`${where}: open its run`}>

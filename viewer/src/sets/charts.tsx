@@ -1,9 +1,24 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { css, palette, type Theme } from '../ui/colour'
 import { number } from '../ui/format'
 import { rangeOf, shareOf, type HeadPage, type Overview } from './documents'
 
-const BOX = { width: 340, height: 170, left: 46, right: 10, top: 10, bottom: 32 }
+const BOX = { height: 170, left: 46, right: 10, top: 10, bottom: 32 }
+const NARROWEST = 240
+
+/** How wide a chart's place is, and what to fasten to it: a chart is drawn anew, not stretched, when that changes. */
+function useWidth() {
+  const place = useRef<HTMLDivElement>(null)
+  const [width, setWidth] = useState(340)
+  useLayoutEffect(() => {
+    const look = () => setWidth(Math.max(NARROWEST, place.current!.clientWidth))
+    const observer = new ResizeObserver(look)
+    observer.observe(place.current!)
+    look()
+    return () => observer.disconnect()
+  }, [])
+  return { place, width }
+}
 
 /** A head's short name; the part only where there are several. */
 export function headName([part, layer, head]: [string, number, number], parts: number): string {
@@ -52,7 +67,9 @@ export function Grid(props: {
         </div>
       ))}
       <p class="soft">
-        {number(range[0])} to {number(range[1])} {overview.units[statistic]}
+        {values.every((value) => value === null)
+          ? 'no head has a value'
+          : `${number(range[0])} to ${number(range[1])} ${overview.units[statistic]}`}
       </p>
     </div>
   )
@@ -67,25 +84,33 @@ export function Scatter(props: {
   onOpen: (head: number) => void
 }) {
   const { overview, x, y } = props
-  const { width, left, right, top, bottom } = BOX
+  const { place, width } = useWidth()
+  const { left, right, top, bottom } = BOX
   const height = 260
   const [xs, ys] = [overview.means[x], overview.means[y]]
   const [xr, yr] = [rangeOf(xs), rangeOf(ys)]
   const parts = new Set(overview.heads.map((head) => head[0])).size
+  const points = overview.heads.flatMap((head, at) => {
+    const [a, b] = [xs[at], ys[at]]
+    return a === null || b === null ? [] : [{ head, at, a, b }]
+  })
   return (
-    <svg
-      class="chart"
-      viewBox={`0 0 ${width} ${height}`}
-      width={width}
-      height={height}
-      role="group"
-      aria-label={`${y} against ${x}`}
-    >
-      <Frame height={height} x={xr} y={yr} label={x} />
-      {overview.heads.map((head, at) => {
-        const [a, b] = [xs[at], ys[at]]
-        if (a === null || b === null) return null
-        return (
+    <div ref={place}>
+      <svg
+        class="chart"
+        viewBox={`0 0 ${width} ${height}`}
+        width={width}
+        height={height}
+        role="group"
+        aria-label={`${y} against ${x}`}
+      >
+        {points.length > 0 && <Frame width={width} height={height} x={xr} y={yr} label={x} />}
+        {points.length === 0 && (
+          <text x={left} y={height / 2}>
+            no head has both values
+          </text>
+        )}
+        {points.map(({ head, at, a, b }) => (
           <circle
             key={at}
             class={at === props.head ? 'set-dot chosen' : 'set-dot'}
@@ -96,14 +121,15 @@ export function Scatter(props: {
           >
             <title>{`head ${headName(head, parts)}: ${x} ${number(a)}, ${y} ${number(b)}`}</title>
           </circle>
-        )
-      })}
-    </svg>
+        ))}
+      </svg>
+    </div>
   )
 }
 
-function Frame(props: { height: number; x: [number, number]; y: [number, number]; label: string }) {
-  const { width, left, right, top, bottom } = BOX
+function Frame(props: { width: number; height: number; x: [number, number]; y: [number, number]; label: string }) {
+  const { left, right, top, bottom } = BOX
+  const { width } = props
   const base = props.height - bottom
   return (
     <g>
@@ -137,38 +163,41 @@ export interface Bar {
 
 /** Bars between two ends of an axis, from 0 up, or down where values are negative. */
 export function Bars(props: { bars: Bar[]; label: string; name: string; ends: [number, number] }) {
-  const { width, height, left, right, top, bottom } = BOX
+  const { place: box, width } = useWidth()
+  const { height, left, right, top, bottom } = BOX
   const [low, high] = [Math.min(...props.bars.map((bar) => bar.from)), Math.max(...props.bars.map((bar) => bar.to))]
   const most = Math.max(...props.bars.map((bar) => bar.value), 0)
   const least = Math.min(...props.bars.map((bar) => bar.value), 0)
   const tall = (value: number) => shareOf(value, [least, most]) * (height - top - bottom)
   const place = (at: number) => left + shareOf(at, [low, high]) * (width - left - right)
   return (
-    <svg
-      class="chart"
-      viewBox={`0 0 ${width} ${height}`}
-      width={width}
-      height={height}
-      role="img"
-      aria-label={props.name}
-    >
-      <Frame height={height} x={props.ends} y={[least, most]} label={props.label} />
-      {props.bars.map((bar) => {
-        const [from, to] = [tall(Math.min(0, bar.value)), tall(Math.max(0, bar.value))]
-        return (
-          <rect
-            key={bar.from}
-            class="set-bar"
-            x={place(bar.from)}
-            width={Math.max(0.5, place(bar.to) - place(bar.from) - 0.5)}
-            y={height - bottom - to}
-            height={to - from}
-          >
-            <title>{bar.says}</title>
-          </rect>
-        )
-      })}
-    </svg>
+    <div ref={box}>
+      <svg
+        class="chart"
+        viewBox={`0 0 ${width} ${height}`}
+        width={width}
+        height={height}
+        role="img"
+        aria-label={props.name}
+      >
+        <Frame width={width} height={height} x={props.ends} y={[least, most]} label={props.label} />
+        {props.bars.map((bar) => {
+          const [from, to] = [tall(Math.min(0, bar.value)), tall(Math.max(0, bar.value))]
+          return (
+            <rect
+              key={bar.from}
+              class="set-bar"
+              x={place(bar.from)}
+              width={Math.max(0.5, place(bar.to) - place(bar.from) - 0.5)}
+              y={height - bottom - to}
+              height={to - from}
+            >
+              <title>{bar.says}</title>
+            </rect>
+          )
+        })}
+      </svg>
+    </div>
   )
 }
 

@@ -21,6 +21,8 @@ export interface Example {
   place: number
   tokens: number
   excerpt: string
+  /** Whether the text goes on after its excerpt. */
+  cut: boolean
   run: string | null
   command: string
 }
