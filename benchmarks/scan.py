@@ -65,13 +65,14 @@ def throughput(texts: list[str], model: str, rounds: int) -> dict[str, float]:
     from heedmap.capture.views import View
     from heedmap.textsets.batches import BUDGET, batches_of
     from heedmap.textsets.measurer import Measurer
-    from heedmap.textsets.prepared import Prepared, prepare, stacked
+    from heedmap.textsets.prepared import Prepared, Reader, prepare, stacked
     from heedmap.textsets.records import Job, Record
     from heedmap.textsets.settings import Settings
 
     measurer = Measurer(Settings(model=model), threads=torch.get_num_threads())
     job = Job(1, 0, tuple(Record("texts", place, -1, text) for place, text in enumerate(texts)))
-    ready = [prepare(place, record, measurer.loaded, None, Counter()) for place, record in enumerate(job.records)]
+    reader = Reader(measurer.loaded)
+    ready = [prepare(place, record, reader, Counter()) for place, record in enumerate(job.records)]
     good = [text for text in ready if isinstance(text, Prepared)]
     batches = [stacked(batch, 0) for batch in batches_of(good, BUDGET)]
 

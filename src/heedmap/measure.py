@@ -54,6 +54,7 @@ def measure(
     token_ids: Tensor | None = None,
     spans: Mapping[str, Tensor] | None = None,
     classes: Mapping[str, Tensor] | None = None,
+    parts: Tensor | None = None,
     statistics: str | Iterable[str] = "default",
     kernel: str = "auto",
     rows: tuple[int, int] | None = None,
@@ -67,7 +68,8 @@ def measure(
         query: `[batch, query_heads, query_len, head_dim]` in fp32, bf16, fp16 or fp64.
         key: `[batch, key_heads, key_len, head_dim]`.
         scale, mask, softcap, sinks, query_offset, key_offset, valid_queries, cross: see `AttentionInputs`.
-        token_ids, spans, classes: what `duplicate`, `induction`, `span_mass` and `class_mass` need to know of the keys.
+        token_ids, spans, classes, parts: what `duplicate`, `induction`, `span_mass`, `class_mass` and `part_mass` need
+            to know of the keys.
         statistics: "default", "all", or names (`heedmap.statistics.STATISTICS`).
         kernel: "auto", or the name of a kernel, which then runs or raises.
         rows: measure query rows `[start, stop)` only; parts of one call `merge` into the whole.
@@ -96,6 +98,7 @@ def measure(
         token_ids=token_ids,
         spans=spans,
         classes=classes,
+        parts=parts,
     )
     return sweep(
         inputs, statistics, kernel, rows=rows, strip_bytes=strip_bytes, map_size=map_size, top=top
@@ -118,6 +121,7 @@ def attend(
     token_ids: Tensor | None = None,
     spans: Mapping[str, Tensor] | None = None,
     classes: Mapping[str, Tensor] | None = None,
+    parts: Tensor | None = None,
     statistics: str | Iterable[str] = "default",
     kernel: str = "auto",
     strip_bytes: int = STRIP_BYTES,
@@ -157,6 +161,7 @@ def attend(
         token_ids=token_ids,
         spans=spans,
         classes=classes,
+        parts=parts,
     )
     prepared = _prepared(inputs, statistics, kernel, None, strip_bytes, map_size, top)
     found: list[Measurements] = []

@@ -20,6 +20,8 @@ def test_keys_beyond_the_text_belong_to_no_set_and_copy_nothing() -> None:
     assert facts["token_ids"].tolist() == [[8, 7, -4, -5]] * 2
     assert facts["spans"]["a"].tolist() == [[False, True, False, False]] * 2
     assert facts["classes"] == {}
+    facts = Known(parts=torch.ones(1, 3, 2)).of_keys(2, 1, 4)
+    assert facts["parts"].tolist() == [[[1, 1], [1, 1], [0, 0], [0, 0]]]
     with pytest.raises(InputError, match="of 1 texts, got those of 2"):
         Known(torch.zeros(2, 3, dtype=torch.int64)).of_keys(1, 0, 3)
 

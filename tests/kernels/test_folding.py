@@ -82,6 +82,19 @@ def test_texts_that_differ_in_more_than_numbers_are_not_folded() -> None:
     assert fold(task(mask=masks.causal() & masks.padding(real))) is None
     assert fold(task(valid_queries=real)) is None
     assert fold(task(mask=torch.randn(1, 4, 11, 11) - 5)) is None
+    assert fold(task(parts=torch.rand(3, 11, 2))) is None
+
+
+def test_parts_that_are_the_same_for_all_texts_are_folded() -> None:
+    query, key, value = drawn()
+    parts = torch.rand(1, 11, 3)
+    assert fold(task(parts=parts)) is not None
+    together = attend(query, key, value, parts=parts, statistics="part_mass")
+    for item in range(3):
+        one = slice(item, item + 1)
+        alone = attend(query[one], key[one], value[one], parts=parts, statistics="part_mass")
+        np.testing.assert_allclose(together.measurements["part_mass"][one], alone.measurements["part_mass"], atol=1e-6)
+        torch.testing.assert_close(together.output[one], alone.output, atol=2e-6, rtol=0)
 
 
 def test_a_row_that_is_not_finite_is_named_by_its_text_and_head() -> None:

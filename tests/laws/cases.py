@@ -54,6 +54,7 @@ def random_inputs(
         "token_ids": text,
         "spans": {"first half": (torch.arange(key_len) < key_len // 2).expand(batch, -1), "even tokens": text % 2 == 0},
         "classes": {"special": text == 0},
+        "parts": torch.rand(batch, key_len, 3, generator=random),
     }
     return AttentionInputs(query, key, value, **(about | formula))  # type: ignore[arg-type]
 
@@ -66,7 +67,7 @@ def moved(inputs: AttentionInputs, device: str) -> AttentionInputs:
     assert query is not None
     assert key is not None
     names = ("scale", "mask", "softcap", "sinks", "query_offset", "key_offset", "valid_queries", "cross", "token_ids",
-             "spans", "classes")  # fmt: skip
+             "spans", "classes", "parts")  # fmt: skip
     return AttentionInputs(query, key, value, **{name: getattr(inputs, name) for name in names})
 
 

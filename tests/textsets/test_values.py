@@ -169,9 +169,7 @@ def test_the_map_is_the_mean_of_single_maps_in_relative_positions(scanned):
     total = np.zeros((32, 32))
     for run in runs:
         n = run.tokens.num_rows
-        cells = run.map(layer, head, part=part).astype(np.float64)  # one a token, in a longer text one for several
-        sizes = [len(part) for part in np.array_split(np.arange(n), len(cells))]
-        weights = np.repeat(np.repeat(cells, sizes, 0), sizes, 1)
+        weights = run.weights(layer, head, part=part).astype(np.float64)
         pieces = np.arange(32 * n)  # each token as 32 pieces, n of which make a thirty-second of the text
         shared = np.zeros((32, n))
         np.add.at(shared, (pieces // n, pieces // 32), 1)

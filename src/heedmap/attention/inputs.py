@@ -39,6 +39,8 @@ class AttentionInputs:
         token_ids: integers `[batch, key_len]`; what `duplicate` and `induction` compare.
         spans, classes: named sets of keys, bool `[batch, key_len]` each, whose share every query is asked for
             (`span_mass`: passages; `class_mass`: kinds of token).
+        parts: how much of each key belongs to each of some parts of the text, `[batch or 1, key_len, parts]`, finite;
+            a token may lie across the border of two (`part_mass`).
 
     Raises:
         InputError: shapes, dtypes, sizes or numbers that do not fit, with both sides named.
@@ -58,6 +60,7 @@ class AttentionInputs:
     token_ids: Tensor | None
     spans: Mapping[str, Tensor]
     classes: Mapping[str, Tensor]
+    parts: Tensor | None
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class AttentionInputs:
         token_ids: Tensor | None = None,
         spans: Mapping[str, Tensor] | None = None,
         classes: Mapping[str, Tensor] | None = None,
+        parts: Tensor | None = None,
     ) -> None:
         _check_tensors(query, key, value)
         batch, heads, query_len, head_dim = query.shape
@@ -99,6 +103,7 @@ class AttentionInputs:
         set_field(self, "token_ids", None if token_ids is None else _of_keys("token_ids", token_ids, key, whole=True))
         for name, sets in (("spans", spans), ("classes", classes)):
             set_field(self, name, {label: _of_keys(label, keys, key) for label, keys in (sets or {}).items()})
+        set_field(self, "parts", None if parts is None else _shares(parts, key))
 
     @property
     def batch(self) -> int:
@@ -218,6 +223,20 @@ def _of_keys(name: str, values: Tensor, key: Tensor, whole: bool = False) -> Ten
         raise InputError(
             WHERE,
             expected=f"{name} as {'integers' if whole else 'bool'} [{key.shape[0]}, {key.shape[2]}], one a key",
+            got=f"{table.dtype} {list(table.shape)}",
+        )
+    return table
+
+
+def _shares(parts: Tensor, key: Tensor) -> Tensor:
+    table = tensor(WHERE, "parts", parts, key.device)
+    fits = (
+        table.dim() == 3 and table.shape[0] in (1, key.shape[0]) and table.shape[1] == key.shape[2] and table.shape[2]
+    )
+    if not (fits and table.is_floating_point() and bool(torch.isfinite(table).all())):
+        raise InputError(
+            WHERE,
+            expected=f"parts as finite floats [{key.shape[0]} or 1, {key.shape[2]}, parts], one row a key",
             got=f"{table.dtype} {list(table.shape)}",
         )
     return table

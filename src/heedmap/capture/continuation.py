@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from heedmap.capture.labels import labels, readable
 from heedmap.capture.spans import place
-from heedmap.capture.surfaces import special_ids, special_labels, surfaces
+from heedmap.capture.surfaces import Vocabulary
 from heedmap.capture.tokens import Tokens
 from heedmap.capture.words import token_words
 
@@ -42,15 +42,14 @@ def continued(tokens: Tokens, tokenizer: PreTrainedTokenizerBase, new: list[int]
 
 def written(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Tokens:
     """Tokens that a model wrote, and the text that they say; special tokens say none of it."""
-    special, unknown = special_ids(tokenizer)
-    marks = [index in special for index in ids]
-    names = special_labels(tokenizer, (index for index, mark in zip(ids, marks, strict=True) if mark))
+    known = Vocabulary(tokenizer)
+    marks = [index in known.special for index in ids]
     own = [place for place, mark in enumerate(marks) if not mark]
-    says = surfaces(tokenizer, [ids[place] for place in own])
+    says = known.surfaces(ids[place] for place in own)
     text = b"".join(says).decode("utf-8", "replace").replace("\0", "\ufffd")
-    placed = place(text, None, says, [ids[at] == unknown for at in own])
+    placed = place(text, None, says, [ids[at] == known.unknown for at in own])
     spans: list[tuple[int, int]] = [(-1, -1)] * len(ids)
-    shown = [readable(names[index]) if mark else "" for index, mark in zip(ids, marks, strict=True)]
+    shown = [readable(known.name(index)) if mark else "" for index, mark in zip(ids, marks, strict=True)]
     for at, span, label in zip(own, placed.spans, labels(text, placed, says), strict=True):
         spans[at] = (-1, -1) if span is None else span
         shown[at] = label
@@ -109,7 +108,7 @@ def begun(tokens: Tokens, tokenizer: PreTrainedTokenizerBase, start: int) -> Tok
     """The text that a decoder is to write, behind the token that it starts with."""
     if tokens.ids[0] == start:
         return tokens
-    name = special_labels(tokenizer, [start])[start]
+    name = Vocabulary(tokenizer).name(start)
     return replace(
         tokens,
         ids=[start, *tokens.ids],

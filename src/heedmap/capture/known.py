@@ -31,7 +31,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class Known:
-    """Facts about tokens by text position, which statistics of copies, spans and classes ask for.
+    """Facts about tokens by text position, which statistics of copies, spans, classes and parts ask for.
 
     They are facts about the text that the model reads; of an encoder–decoder about that of its encoder, which
     cross-attention reads too, and those of the decoder's text are `target`.
@@ -39,6 +39,7 @@ class Known:
     Attributes:
         token_ids: integers `[batch or 1, tokens]`, or None.
         spans, classes: named sets of tokens, bool `[batch or 1, tokens]` each.
+        parts: how much of each token belongs to each of some parts of the text, `[batch or 1, tokens, parts]`, or None.
         target: what is known of the text that a decoder beside an encoder reads.
     """
 
@@ -46,6 +47,7 @@ class Known:
     spans: Mapping[str, Tensor] = field(default_factory=dict)
     classes: Mapping[str, Tensor] = field(default_factory=dict)
     target: Known | None = None
+    parts: Tensor | None = None
 
     @classmethod
     def of_tokens(cls, tokens: Tokens, spans: Mapping[str, list[bool]] | None = None) -> Known:
@@ -78,13 +80,14 @@ class Known:
             own,
             {name: _of_owners(table, generated.owners) for name, table in self.spans.items()},
             {name: _of_owners(table, generated.owners) for name, table in self.classes.items()},
+            parts=None if self.parts is None else _of_owners(self.parts, generated.owners),
         )
 
     def of_keys(self, batch: int, key_offset: int, key_len: int, *, cross: bool = False) -> dict[str, Any]:
         """The facts of one call's keys, as `AttentionInputs` takes them.
 
-        Keys beyond the text (tokens that were generated since) belong to no set and are no copies of one another. In
-        cross-attention keys are no copies of queries, which are another text's: there are no token ids.
+        Keys beyond the text (tokens that were generated since) belong to no set or part and are no copies of one
+        another. In cross-attention keys are no copies of queries, which are another text's: there are no token ids.
 
         Raises:
             InputError: facts about another number of texts than the call has.
@@ -96,6 +99,10 @@ class Known:
         for what, sets in (("spans", self.spans), ("classes", self.classes)):
             nowhere = torch.zeros(key_len, dtype=torch.bool)
             facts[what] = {name: _window(table, batch, key_offset, nowhere) for name, table in sets.items()}
+        if self.parts is not None:
+            one = self.parts.shape[0] == 1  # the same for all texts: told once
+            nothing = torch.zeros(key_len, self.parts.shape[-1], dtype=self.parts.dtype)
+            facts["parts"] = _window(self.parts, 1 if one else batch, key_offset, nothing)
         return facts
 
 
@@ -110,13 +117,13 @@ def _of_owners(table: Tensor, owners: list[int]) -> Tensor:
 def _check_texts(table: Tensor, texts: int) -> None:
     if table.shape[0] not in (1, texts):
         raise InputError(
-            "watch", expected=f"token_ids, spans and classes of {texts} texts", got=f"those of {table.shape[0]}"
+            "watch", expected=f"token_ids, spans, classes and parts of {texts} texts", got=f"those of {table.shape[0]}"
         )
 
 
 def _window(table: Tensor, batch: int, start: int, beyond: Tensor) -> Tensor:
-    """Columns `[start, start + len(beyond))` of a table, with `beyond` where it has none; `[batch, keys]`."""
+    """Columns `[start, start + len(beyond))` of a table, with `beyond` where it has none; `[batch, keys, …]`."""
     _check_texts(table, batch)
     inside = table[:, start : start + len(beyond)].to(beyond.dtype)
-    rest = beyond.to(inside.device)[None, inside.shape[1] :].expand(inside.shape[0], -1)
-    return torch.cat([inside, rest], dim=1).expand(batch, -1)
+    rest = beyond.to(inside.device)[None, inside.shape[1] :].expand(inside.shape[0], *(-1,) * beyond.dim())
+    return torch.cat([inside, rest], dim=1).expand(batch, *beyond.shape)

@@ -30,41 +30,53 @@ def _byte_alphabet() -> dict[str, int]:
 _BYTES = _byte_alphabet()
 
 
-def special_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[set[int], int | None]:
-    """The ids of special tokens (chat marks too), and the id that stands for unknown text, or None.
+class Vocabulary:
+    """What the ids of a tokenizer say and which of them are special, asked once for many texts.
 
-    The unknown token is not special, unless it also serves as another special token, or the vocabulary covers every
-    byte, so that it never stands for text (byte-level vocabularies: then it is a mark like the others).
+    Attributes:
+        special: ids of special tokens (chat marks too).
+        unknown: the id that stands for unknown text, or None. It is not special, unless it also serves as another
+            special token, or the vocabulary covers every byte, so that it never stands for text (byte-level
+            vocabularies: then it is a mark like the others).
     """
-    special = {int(index) for index in tokenizer.all_special_ids}
-    for index, token in _added_tokens(tokenizer).items():
-        if getattr(token, "special", False) and not _BYTE_TOKEN.fullmatch(token.content):  # some call bytes special
-            special.add(int(index))
-    unknown: Any = tokenizer.unk_token_id
-    if unknown is None or unknown in {getattr(tokenizer, f"{name}_token_id", None) for name in _NAMED}:
-        return special, None
-    model = _backend_model(tokenizer)
-    if model is not None and type(model).__name__ != "Unigram" and getattr(model, "unk_token", None) is None:
-        return special, None
-    return special - {int(unknown)}, int(unknown)
 
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self._added = _added_tokens(tokenizer)
+        self._roles = {getattr(tokenizer, f"{name}_token_id", None): f"[{name.upper()}]" for name in _NAMED}
+        self._read, self._read_added = _readers(tokenizer)
+        self._says: dict[int, bytes] = {}
+        self.special = {int(index) for index in tokenizer.all_special_ids}
+        for index, token in self._added.items():
+            if getattr(token, "special", False) and not _BYTE_TOKEN.fullmatch(token.content):  # some call bytes special
+                self.special.add(int(index))
+        self.unknown = self._unknown()
+        self.special -= {self.unknown}
 
-def special_labels(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
-    """The name of each special token: its own spelling, or ``[CLS]`` and the like where that cannot be printed."""
-    roles = {getattr(tokenizer, f"{name}_token_id", None): f"[{name.upper()}]" for name in _NAMED}
-    names = {}
-    for index in set(ids):
-        spelling = _spelling(tokenizer, index)
-        names[index] = spelling if spelling.isprintable() and spelling.strip() else roles.get(index, f"[{index}]")
-    return names
+    def _unknown(self) -> int | None:
+        unknown: Any = self._tokenizer.unk_token_id
+        if unknown is None or unknown in self._roles:
+            return None
+        model = _backend_model(self._tokenizer)
+        if model is not None and type(model).__name__ != "Unigram" and getattr(model, "unk_token", None) is None:
+            return None
+        return int(unknown)
 
+    def name(self, index: int) -> str:
+        """The name of a special token: its own spelling, or ``[CLS]`` and the like where that cannot be printed."""
+        spelling = _spelling(self._tokenizer, index)
+        printable = spelling.isprintable() and spelling.strip()
+        return spelling if printable else self._roles.get(index, f"[{index}]")
 
-def surfaces(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[bytes]:
-    """The UTF-8 bytes each id adds to a text; part of a character where a token holds only part of one."""
-    read, read_added = _readers(tokenizer)
-    added = _added_tokens(tokenizer)
-    known = {index: (read_added if index in added else read)(_spelling(tokenizer, index)) for index in set(ids)}
-    return [known[index] for index in ids]
+    def surfaces(self, ids: Iterable[int]) -> list[bytes]:
+        """The UTF-8 bytes each id adds to a text; part of a character where a token holds only part of one."""
+        return [self._surface(index) for index in ids]
+
+    def _surface(self, index: int) -> bytes:
+        if index not in self._says:
+            read = self._read_added if index in self._added else self._read
+            self._says[index] = read(_spelling(self._tokenizer, index))
+        return self._says[index]
 
 
 def _readers(tokenizer: PreTrainedTokenizerBase) -> tuple[_Read, _Read]:

@@ -14,7 +14,7 @@ from heedmap.capture.encoding import Encoded, cut, encode
 from heedmap.capture.labels import labels, readable
 from heedmap.capture.quiet import quiet
 from heedmap.capture.spans import Placed, Span, place
-from heedmap.capture.surfaces import special_ids, special_labels, surfaces
+from heedmap.capture.surfaces import Vocabulary
 from heedmap.capture.words import token_words
 from heedmap.errors import HeedmapWarning, InputError
 
@@ -55,13 +55,14 @@ def tokenise(
     *,
     max_tokens: int | None = None,
     positions: int | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> tuple[Tokens, dict[str, Tensor]]:
     """Turn a text, or a pair of texts, into tokens with readable labels and the model's inputs.
 
     Returns the tokens and the tokenizer's own inputs (``input_ids``, ``attention_mask``, …), int64 ``[1, tokens]``.
     ``max_tokens`` cuts the text at its end, that of a pair at the longer one, and keeps the special tokens that the
     tokenizer adds; ``positions`` is the longest input the model takes
-    (:func:`heedmap.capture.positions.positions_of`).
+    (:func:`heedmap.capture.positions.positions_of`); ``vocabulary`` is the tokenizer's, where many texts are read.
 
     Raises InputError for a text that is empty or holds nothing but special tokens, a NUL character, half a surrogate
     pair, more tokens than ``positions``, or a ``max_tokens`` that leaves no room for the text. Warns (HeedmapWarning)
@@ -74,11 +75,11 @@ def tokenise(
         _check_text(given)
     with quiet():
         encoded = encode(tokenizer, texts)
-        special, unknown = special_ids(tokenizer)
+        known = vocabulary or Vocabulary(tokenizer)
     ids = encoded.columns["input_ids"]
-    is_special = [index in special for index in ids]
+    is_special = [index in known.special for index in ids]
     _check_content(encoded, is_special, len(texts))
-    _warn_about_second_beginning(tokenizer, encoded, is_special)
+    _warn_about_second_beginning(known, encoded, is_special)
     kept = cut(encoded, max_tokens)
     if positions is not None and len(kept) > positions:
         raise InputError(
@@ -88,16 +89,16 @@ def tokenise(
             do=f"cut the text with --tokens {positions} (max_tokens={positions} in Python), or take a model for "
             "longer texts",
         )
-    names = special_labels(tokenizer, (index for index, mark in zip(ids, is_special, strict=True) if mark))
-    shown = [readable(names[index]) if mark else "" for index, mark in zip(ids, is_special, strict=True)]
+    shown = [readable(known.name(index)) if mark else "" for index, mark in zip(ids, is_special, strict=True)]
     spans: list[Span | None] = [None] * len(ids)
     word = [-1] * len(ids)
     for segment, given in enumerate(texts):
         own = [i for i in range(len(ids)) if encoded.segment[i] == segment and not encoded.added[i]]
-        says = surfaces(tokenizer, [ids[i] for i in own])
+        says = known.surfaces(ids[i] for i in own)
         offsets = None if encoded.offsets is None else [encoded.offsets[i] for i in own]
-        placed = place(given, offsets, says, [ids[i] == unknown for i in own])
-        for i, span, label in zip(own, placed.spans, _labels(given, placed, says, unknown, ids, own), strict=True):
+        placed = place(given, offsets, says, [ids[i] == known.unknown for i in own])
+        called = _labels(given, placed, says, known.unknown, ids, own)
+        for i, span, label in zip(own, placed.spans, called, strict=True):
             spans[i] = span
             shown[i] = shown[i] or label
         visible = [None if is_special[i] else spans[i] for i in own]
@@ -171,12 +172,12 @@ def _check_content(encoded: Encoded, is_special: list[bool], texts: int) -> None
             )
 
 
-def _warn_about_second_beginning(tokenizer: PreTrainedTokenizerBase, encoded: Encoded, is_special: list[bool]) -> None:
+def _warn_about_second_beginning(known: Vocabulary, encoded: Encoded, is_special: list[bool]) -> None:
     """A text that brings the beginning token along is read with two of them."""
     ids = encoded.columns["input_ids"]
     first = encoded.added.index(False)
     if first > 0 and is_special[first] and ids[first] == ids[first - 1]:
-        name = special_labels(tokenizer, [ids[first]])[ids[first]]
+        name = known.name(ids[first])
         warnings.warn(
             f"the text already begins with {name}, and the tokenizer puts its own before it: the model reads two; "
             f"take {name} out of the text to have one",

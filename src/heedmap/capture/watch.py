@@ -151,6 +151,7 @@ def _own(call: Call) -> Call:
         token_ids=kept.token_ids,
         spans=kept.spans,
         classes=kept.classes,
+        parts=kept.parts,
     )
     return replace(call, inputs=inputs)
 

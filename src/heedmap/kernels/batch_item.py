@@ -18,8 +18,6 @@ class BatchItem:
     def __init__(self, inputs: AttentionInputs) -> None:
         self._inputs = inputs
         self._batch = -1
-        self.query: Tensor = inputs.query
-        """Times the scale: `[query_heads, query_len, head_dim]`."""
         self.key: Tensor = inputs.key
         """`[key_heads, key_len, head_dim]`."""
         self.value: Tensor | None = None
@@ -33,13 +31,17 @@ class BatchItem:
             return False
         self._batch = batch
         inputs, dtype = self._inputs, self._inputs.compute_dtype
-        self.query = _numbers(inputs.query[batch].to(dtype)) * inputs.scale
         self.key = _numbers(inputs.key[batch].to(dtype))
         if inputs.value is not None:
             value = inputs.value[batch].to(dtype)
             self.spoiled_values = None if all_finite(value) else ~torch.isfinite(value)
             self.value = value if self.spoiled_values is None else value.masked_fill(self.spoiled_values, 0)
         return True
+
+    def query(self, heads: slice, rows: slice) -> Tensor:
+        """Queries of a strip times the scale, `[heads, rows, head_dim]`; of all at once they would be a table more."""
+        asked = self._inputs.query[self._batch, heads, rows].to(self._inputs.compute_dtype)
+        return _numbers(asked) * self._inputs.scale
 
 
 def _numbers(table: Tensor) -> Tensor:

@@ -26,7 +26,8 @@ def fold(task: Task) -> Task | None:
         inputs.batch == 1
         or inputs.valid_queries is not None
         or not (inputs.mask is None or isinstance(inputs.mask, _ALIKE))
-        or any(statistic.needs not in ("", "value") for statistic in task.statistics)
+        or any(statistic.needs not in ("", "value", "parts") for statistic in task.statistics)
+        or (inputs.parts is not None and inputs.parts.shape[0] > 1)
         or inputs.query_heads * inputs.query_len * inputs.key_len >= BEST_ELEMENTS
     ):
         return None
@@ -41,6 +42,7 @@ def fold(task: Task) -> Task | None:
         query_offset=inputs.query_offset,
         key_offset=inputs.key_offset,
         cross=inputs.cross,
+        parts=inputs.parts,
     )
     return replace(task, inputs=folded)
 

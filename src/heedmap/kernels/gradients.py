@@ -81,7 +81,7 @@ def gradients(task: Task, output: Tensor, flowing: Tensor) -> Gradients:
             stacked = scores.view(groups, -1, weights.shape[-1])
             found = stacked @ finite_key[shared_heads, keys]
             grad_query[block.batch, heads, rows] = found.view(*arriving.shape[:2], -1) * inputs.scale
-            asked = item.query[heads, rows].reshape(groups, -1, inputs.head_dim)
+            asked = item.query(heads, rows).reshape(groups, -1, inputs.head_dim)
             add_product(stacked.transpose(1, 2), asked, grad_key[block.batch, shared_heads, keys])
     return Gradients(
         grad_query.to(inputs.query.dtype), grad_key.to(inputs.key.dtype), grad_value.to(inputs.value.dtype), grad_sinks
@@ -111,7 +111,7 @@ def _weights(
     heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
     shape = (block.head_stop - block.head_start, block.row_stop - block.row_start, block.key_stop - block.key_start)
     scores = room.table(0, shape)
-    product(item.query[heads, rows], item.key, block, inputs, out=scores)
+    product(item.query(heads, rows), item.key, block, inputs, out=scores)
     slope = None
     if inputs.softcap is not None:
         bent = scores.div_(inputs.softcap).tanh_()

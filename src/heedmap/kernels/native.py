@@ -36,6 +36,7 @@ from heedmap.statistics.received import Received
 from heedmap.statistics.row_sums import RowMass, RowMax, RowSum
 from heedmap.statistics.saturation import Saturation
 from heedmap.statistics.skew import SkewBuffer
+from heedmap.statistics.span_mass import Mass
 from heedmap.statistics.strip import Segment, Strip
 
 NAME = "native"
@@ -110,7 +111,9 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
     inputs = task.inputs
     states = {statistic.name: statistic.start(inputs, task.grid) for statistic in task.statistics}
     others = [statistic for statistic in task.statistics if type(statistic) not in FUSED]
-    with_tables = any(not isinstance(statistic, COUNTS) for statistic in others)
+    riders = tuple(statistic for statistic in others if isinstance(statistic, Mass))
+    riders = riders if _products(inputs, instruction_set) else ()
+    with_tables = any(not isinstance(statistic, COUNTS) and statistic not in riders for statistic in others)
     output = None
     if task.with_output and inputs.value is not None:
         with_tables |= not all_finite(inputs.value)
@@ -118,7 +121,7 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
         output = torch.zeros(shape, dtype=inputs.query.dtype)
     with torch.autocast("cpu", enabled=False):
         item = BatchItem(inputs)
-        room = _Room(task, states, item, with_tables, instruction_set)
+        room = _Room(task, states, item, with_tables, riders, instruction_set)
         tables = TABLES if with_tables else 1
         for block in blocks(task, tables, held=with_tables or not room.products):
             item.enter(block.batch)
@@ -156,6 +159,8 @@ class _Passed:
     terms: Tensor
     """Largest score, m, l, and what exponentials are times to be weights: `[4, heads, rows]`."""
     top: Tensor
+    masses: dict[str, Tensor]
+    """What rows give to sets of keys, by the name of the statistic: `[heads, rows, sets]`."""
 
     def strip(self) -> Strip:
         block, (top_score, row_max, row_sum, _) = self.block, self.terms.unbind()
@@ -185,6 +190,7 @@ class _Passed:
             valid=self.valid,
             segments=self.segments,
             cell_rows=block.cell_rows,
+            _once=dict(self.masses),
         )
 
 
@@ -197,11 +203,15 @@ class _Room:
         states: dict[str, Tensor],
         item: BatchItem,
         with_tables: bool,
+        riders: tuple[Mass, ...],
         instruction_set: str | None,
     ) -> None:
         inputs = self._inputs = task.inputs
         self._item = item
         self._with_tables = with_tables
+        self._riders = riders
+        """Statistics whose columns stand beside the values', as more of the output."""
+        self._with_output = task.with_output and inputs.value is not None
         self._scores = self._weights = self._scratch = _NOTHING
         self._packed: tuple[int, Tensor, Tensor | None] | None = None
         module = extension()
@@ -222,7 +232,7 @@ class _Room:
             openmp_parallel=openmp_parallel(),
         )
         self._panel: int = self._sweep.panel
-        self.products = self._panel > 0 and not _biased(inputs)
+        self.products = _products(inputs, instruction_set)
         """Whether the extension computes scores and output too, so that no table of scores is needed."""
 
     def take(self, block: Block, valid: Tensor | None, output: Tensor | None) -> _Passed:
@@ -231,16 +241,21 @@ class _Room:
         heads, rows = block.head_stop - block.head_start, block.row_stop - block.row_start
         keys = block.key_stop - block.key_start
         segments = doubtful_segments(inputs, block)
-        query = _side_by_side(self._item.query[block.head_start : block.head_stop, block.row_start : block.row_stop])
+        heads_of, rows_of = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
+        query = _side_by_side(self._item.query(heads_of, rows_of))
         given: dict[str, Tensor | None] = {"scores": None}
+        written: Tensor | None = None
         inside = output is not None and self.products and self._item.spoiled_values is None
-        written = output if output is None or output.dtype == torch.float32 else output.float()
         if self._with_tables or not self.products:
             given["scores"] = self._score_table(heads, rows, keys)
         if self.products:
             packed_keys, packed_values = self._pack(block.batch)
             given |= {"query": query, "packed_keys": packed_keys}
-            if inside:
+            if packed_values is not None:
+                if output is not None and inside and not self._riders and output.dtype == torch.float32:
+                    written = output
+                else:
+                    written = torch.empty(heads, rows, sum(self._columns(inside)))
                 given |= {"packed_values": packed_values, "output": written}
         else:
             self._torch_scores(block, query, given["scores"])
@@ -266,14 +281,27 @@ class _Room:
         )
         if spoiled is not None:
             raise not_finite(block.batch, *spoiled)
-        passed = _Passed(inputs, block, valid, segments, shifted, weights, by_distance, scratch, terms, top)
+        masses = self._masses(written, inside)
+        passed = _Passed(inputs, block, valid, segments, shifted, weights, by_distance, scratch, terms, top, masses)
         if output is not None:
             if not inside:
                 found = weighted_values(passed.strip(), self._item.value, self._item.spoiled_values)
                 output.copy_(found if self._with_tables else found.mul_(terms[3][..., None]))
             elif written is not None and written is not output:
-                output.copy_(written)
+                output.copy_(written[..., : output.shape[-1]])
         return passed
+
+    def _columns(self, inside: bool) -> list[int]:
+        """Columns of the values, and of each rider."""
+        inputs = self._inputs
+        first = inputs.value.shape[-1] if inside and inputs.value is not None else 0
+        return [first, *(rider.columns(inputs, 0).shape[-1] for rider in self._riders)]
+
+    def _masses(self, written: Tensor | None, inside: bool) -> dict[str, Tensor]:
+        if written is None or not self._riders:
+            return {}
+        _, *found = written.split(self._columns(inside), dim=-1)
+        return {rider.name: mass for rider, mass in zip(self._riders, found, strict=True)}
 
     def _torch_scores(self, block: Block, query: Tensor, scores: Tensor | None) -> None:
         assert scores is not None
@@ -290,12 +318,15 @@ class _Room:
         """Of an item: keys `[key_heads, panels, head_dim, panel]`, values `[key_heads, blocks, key_len, panel]`."""
         if self._packed is None or self._packed[0] != batch:
             key, value = self._item.key, self._item.value
-            room = -key.shape[1] % self._panel
-            panels = torch.nn.functional.pad(key, (0, 0, 0, room)).unflatten(1, (-1, self._panel))
+            panels = _filled(key, 1, self._panel).unflatten(1, (-1, self._panel))
+            columns = [rider.columns(self._inputs, batch).to(key).expand(len(key), -1, -1) for rider in self._riders]
+            if value is not None and self._with_output and self._item.spoiled_values is None:
+                columns = [value, *columns]
             packed = None
-            if value is not None and self._item.spoiled_values is None:
-                columns = torch.nn.functional.pad(value, (0, -value.shape[2] % self._panel))
-                packed = columns.unflatten(2, (-1, self._panel)).transpose(1, 2).contiguous()
+            if columns:
+                beside = columns[0] if len(columns) == 1 else torch.cat(columns, dim=2)
+                beside = _filled(beside, 2, self._panel)
+                packed = beside.unflatten(2, (-1, self._panel)).transpose(1, 2).contiguous()
             self._packed = batch, panels.transpose(2, 3).contiguous(), packed
         return self._packed[1:]
 
@@ -311,6 +342,18 @@ class _Room:
         if self._weights.numel() < elements:
             self._weights, self._scratch = torch.empty(elements), torch.empty(elements)
         return self._weights
+
+
+def _filled(table: Tensor, dimension: int, panel: int) -> Tensor:
+    """The table with zeros at the end of a dimension, up to whole panels; itself where nothing is missing."""
+    room = -table.shape[dimension] % panel
+    return torch.nn.functional.pad(table, (*(0, 0) * (table.dim() - 1 - dimension), 0, room)) if room else table
+
+
+def _products(inputs: AttentionInputs, instruction_set: str | None) -> bool:
+    module = extension()
+    assert module is not None
+    return module.panel(instruction_set) > 0 and not _biased(inputs)
 
 
 def _biased(inputs: AttentionInputs) -> bool:

@@ -80,7 +80,7 @@ def _strip(inputs: AttentionInputs, block: Block, item: BatchItem, room: _Room, 
     heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
     count = block.row_stop - block.row_start
     scores, weights, scratch = room.tables(block.head_stop - block.head_start, count, block.key_stop - block.key_start)
-    product(item.query[heads, rows], item.key, block, inputs, out=scores)
+    product(item.query(heads, rows), item.key, block, inputs, out=scores)
     if inputs.softcap is not None:
         scores.div_(inputs.softcap).tanh_().mul_(inputs.softcap)
     segments = doubtful_segments(inputs, block)

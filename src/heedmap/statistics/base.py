@@ -46,7 +46,7 @@ class Statistic(ABC):
     source: ClassVar[str] = ""
     positional: ClassVar[bool] = False
     """Whether it needs the distance between query and key, which cross-attention has not."""
-    needs: ClassVar[Literal["", "value", "token_ids", "spans", "classes"]] = ""
+    needs: ClassVar[Literal["", "value", "token_ids", "spans", "classes", "parts"]] = ""
     """What the inputs must hold beside query and key."""
     over_rows: ClassVar[Literal["mean", "max", "none"]] = "none"
     """How a value of each row becomes one value of a head; rows whose value is NaN are left out."""

@@ -24,7 +24,7 @@ from heedmap.statistics.row_sums import RowMass, RowMax, RowSum
 from heedmap.statistics.saturation import Saturation
 from heedmap.statistics.scores import MaxScore, ScoreMean, ScoreStd
 from heedmap.statistics.shares import FirstTokenShare, NextShare, PreviousShare, SelfShare
-from heedmap.statistics.span_mass import ClassMass, SpanMass
+from heedmap.statistics.span_mass import ClassMass, PartMass, SpanMass
 from heedmap.statistics.top_keys import TopKeys, TopWeights, ValueTopKeys, ValueTopWeights
 from heedmap.statistics.value_received import ValueReceived
 
@@ -59,6 +59,7 @@ STATISTICS: dict[str, Statistic] = {
         Induction(),
         SpanMass(),
         ClassMass(),
+        PartMass(),
         TopKeys(),
         TopWeights(),
         ReceivedMax(),

@@ -25,6 +25,7 @@ _NEEDS = {
     "token_ids": "token ids",
     "spans": "named spans",
     "classes": "kinds of token",
+    "parts": "parts",
 }
 
 
@@ -95,6 +96,8 @@ _LISTS = ("top_keys", "top_weights", "value_top_keys", "value_top_weights", "spa
 
 
 def _column(statistic: Statistic) -> str:
+    if statistic.needs == "parts":
+        return "not kept"
     number = "int32" if statistic.name in _INTEGERS else "float64" if statistic.reduction == "sum" else "float32"
     return _place(statistic.name, statistic.axis, f"list of {number}" if statistic.name in _LISTS else number)
 
@@ -120,7 +123,8 @@ All are exact over the whole text, in memory linear in its length.
 * **head**: how the rows of a head become its value in `head.parquet`. Rows whose value is NaN have nothing to say (no
   previous token, no earlier copy) and are left out; `rows_NAME` then says how many count.
 * **needs**: what must be known beside query and key. `look` knows it all, but for spans, which are named with `--spans`
-  or `--marked`; `watch(…, known=heedmap.Known(token_ids=ids))` and `measure` are told.
+  or `--marked`, and parts, by which `scan` makes the map of a set; `watch(…, known=heedmap.Known(token_ids=ids))` and
+  `measure` are told.
 * Statistics marked ↔ speak of distance, which cross-attention has not.
 
 `row_max` and `row_sum` are always measured: they make any window of weights exact. Classes are `special` (tokens that

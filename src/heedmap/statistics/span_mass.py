@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 
 import torch
@@ -11,10 +12,29 @@ from heedmap.statistics.dense import Dense
 from heedmap.statistics.strip import Strip
 
 
-class _Mass(RowValues):
-    """What each row gives to each of some named sets of keys, `[batch, head, query, set]`."""
+class Mass(RowValues):
+    """What each row gives to each of some sets of keys, `[batch, head, query, set]`: weights times columns."""
 
     unit = "weight"
+
+    @abstractmethod
+    def columns(self, inputs: AttentionInputs, batch: int) -> Tensor:
+        """How much of each key is in each set, `[key_len, sets]`, the same for all heads."""
+
+    def values(self, strip: Strip, grid: Grid) -> Tensor:
+        return strip.once(self.name, lambda: self._product(strip))
+
+    def _product(self, strip: Strip) -> Tensor:
+        columns = self.columns(strip.inputs, strip.batch)[strip.key_start : strip.key_stop]
+        return strip.weights @ columns.to(strip.weights.dtype)
+
+    def definition(self, dense: Dense) -> Tensor:
+        each = torch.stack([self.columns(dense.inputs, batch) for batch in range(dense.inputs.batch)])
+        mass = dense.weights @ each[:, None].to(dense.weights.dtype)
+        return mass.masked_fill(~dense.valid[:, None, :, None], torch.nan)
+
+
+class _NamedMass(Mass):
     formula = "Σ_{k in set} w"
     over_rows = "mean"
     dimension: str
@@ -25,16 +45,11 @@ class _Mass(RowValues):
     def further(self, inputs: AttentionInputs, grid: Grid) -> tuple[str, tuple[str, ...]]:
         return self.dimension, tuple(self.sets(inputs))
 
-    def values(self, strip: Strip, grid: Grid) -> Tensor:
-        columns = torch.stack([keys[strip.batch] for keys in self.sets(strip.inputs).values()], dim=-1)
-        return strip.weights @ columns[strip.key_start : strip.key_stop].to(strip.weights.dtype)
-
-    def definition(self, dense: Dense) -> Tensor:
-        sets = [torch.where(keys[:, None, None], dense.weights, 0).sum(-1) for keys in self.sets(dense.inputs).values()]
-        return torch.stack(sets, dim=-1).masked_fill(~dense.valid[:, None, :, None], torch.nan)
+    def columns(self, inputs: AttentionInputs, batch: int) -> Tensor:
+        return torch.stack([keys[batch] for keys in self.sets(inputs).values()], dim=-1)
 
 
-class SpanMass(_Mass):
+class SpanMass(_NamedMass):
     """How much of each query's attention falls on each named span: system prompt, passage 1, passage 2, question."""
 
     name = "span_mass"
@@ -42,10 +57,26 @@ class SpanMass(_Mass):
     dimension = "span"
 
 
-class ClassMass(_Mass):
+class ClassMass(_NamedMass):
     """How much of each query's attention falls on each kind of token: special tokens, punctuation."""
 
     name = "class_mass"
     needs = "classes"
     dimension = "class"
     source = "Clark et al. 2019, §3.2"
+
+
+class PartMass(Mass):
+    """How much of each query's attention falls on each part of the text, where a token may lie across two of them."""
+
+    name = "part_mass"
+    needs = "parts"
+    formula = "Σ_k w · share of k in the part"
+
+    def further(self, inputs: AttentionInputs, grid: Grid) -> tuple[str, tuple[str, ...]]:
+        assert inputs.parts is not None
+        return "part", tuple(map(str, range(inputs.parts.shape[-1])))
+
+    def columns(self, inputs: AttentionInputs, batch: int) -> Tensor:
+        assert inputs.parts is not None
+        return inputs.parts[batch if inputs.parts.shape[0] > 1 else 0]

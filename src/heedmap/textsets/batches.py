@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from heedmap.measure import MAP_SIZE
 from heedmap.textsets.prepared import Prepared
 
 BUDGET = 2**18
@@ -18,8 +17,7 @@ def batches_of(texts: Iterable[Prepared], budget: int) -> Iterator[list[Prepared
     """Texts of like length, shortest first, with at most `budget` pairs (longest² · texts) each, but one text at least.
 
     A length that 8 texts have gets batches of its own, without padding. Others share theirs with texts at most a
-    quarter longer than the shortest, or 8 tokens. Above 256 tokens, where a pooled map has fewer cells than tokens, all
-    of a batch are of one length: padding would shift the cells.
+    quarter longer than the shortest, or 8 tokens.
     """
     ordered = sorted(texts, key=lambda text: (len(text), text.place))
     often = {length for length, count in Counter(map(len, ordered)).items() if count >= _OFTEN}
@@ -33,7 +31,7 @@ def batches_of(texts: Iterable[Prepared], budget: int) -> Iterator[list[Prepared
             continue
         if batch:
             shortest, longest = len(batch[0]), len(text)
-            too_long = longest > shortest + max(_SLACK, shortest // 4) or (longest > MAP_SIZE and longest != shortest)
+            too_long = longest > shortest + max(_SLACK, shortest // 4)
             if too_long or longest**2 * (len(batch) + 1) > budget:
                 yield batch
                 batch = []

@@ -9,7 +9,6 @@ import numpy as np
 
 from heedmap.capture.session import Call
 from heedmap.sets.schema import CELLS, ENTROPY_BINS, ENTROPY_STEP, KINDS, STARTS
-from heedmap.statistics.cells import Cells
 from heedmap.textsets.values import Marks, counted_rows
 
 Array = np.ndarray[Any, Any]
@@ -44,29 +43,17 @@ def _histogram(entropy: Array, counted: Array) -> Array:
 
 def _maps(call: Call, lengths: Array) -> Array:
     """The sum over texts of the mean row of each thirty-second of a text, `[heads, 32, 32]` by relative position."""
-    cells = call.measurements["map_sum"]
-    total = np.zeros((cells.shape[1], CELLS, CELLS))
-    for length in np.unique(lengths):
-        own = np.flatnonzero(lengths == length)
-        count = Cells(int(length), cells.shape[-1]).count
-        table = cells[own[0], :, :count, :count] if len(own) == 1 else cells[own, :, :count, :count].sum(0)
-        rows, keys = _overlaps(int(length), count)
-        total += (rows @ table) @ keys
+    masses = np.nan_to_num(call.measurements["part_mass"], nan=0.0)  # [texts, heads, rows, 32]
+    total = np.zeros((masses.shape[1], CELLS, CELLS))
+    for mass, length in zip(masses, lengths, strict=True):
+        total += (parts(int(length)).T * CELLS / length) @ mass[:, :length].astype(np.float64)
     return total
 
 
 @cache
-def _overlaps(length: int, count: int) -> tuple[Array, Array]:
-    """What takes a map of a text of `length` tokens in `count` cells to 32 × 32 relative positions.
-
-    Returns:
-        `rows [32, count]`: the mean over the rows of each part, from sums over the rows of each cell.
-        `keys [count, 32]`: how the mass on a cell's keys falls on the parts.
-    """
-    sizes = Cells(length, count).sizes().numpy()
-    ends = np.concatenate([[0], np.cumsum(sizes)]) / length
+def parts(length: int) -> Array:
+    """How much of each token of a text lies in each thirty-second of it, `[length, 32]`; a token's shares sum to 1."""
+    tokens = np.arange(length)[:, None] / length
     edges = np.arange(CELLS + 1) / CELLS
-    shared = np.clip(
-        np.minimum(ends[1:, None], edges[None, 1:]) - np.maximum(ends[:-1, None], edges[None, :-1]), 0, None
-    )  # [count, 32]: the length that cell and part share
-    return (shared * CELLS / sizes[:, None]).T.copy(), shared / (sizes[:, None] / length)
+    shared = np.minimum(tokens + 1 / length, edges[None, 1:]) - np.maximum(tokens, edges[None, :-1])
+    return np.clip(shared, 0, None) * length

@@ -24,11 +24,12 @@ from heedmap.capture.taking import sizes
 from heedmap.capture.views import View
 from heedmap.capture.watch import opened
 from heedmap.errors import InputError
+from heedmap.sets.schema import CELLS
 from heedmap.sets.sums import Head, Sums
 from heedmap.textsets.batches import batches_of
-from heedmap.textsets.gather import gather
+from heedmap.textsets.gather import gather, parts
 from heedmap.textsets.outcome import Outcome, outcome
-from heedmap.textsets.prepared import Prepared, Refused, prepare, stacked
+from heedmap.textsets.prepared import Prepared, Reader, Refused, prepare, stacked
 from heedmap.textsets.records import Job
 from heedmap.textsets.settings import Settings
 from heedmap.textsets.values import Marks, head_values, units_of
@@ -65,6 +66,7 @@ class Measurer:
         self.settings = settings
         self.loaded = loaded or resolve(settings.model)
         self._selection = Selection.of(settings.layers, settings.heads)
+        self._reader = Reader(self.loaded, settings.max_tokens)
         self._calls: list[Call] = []
         self._windows: set[int] = set()
         pad = getattr(self.loaded.tokenizer, "pad_token_id", None)
@@ -85,7 +87,7 @@ class Measurer:
         told: Counter[str] = Counter()
         with quiet():  # once for all of them
             ready = [
-                prepare(place, record, self.loaded, self.settings.max_tokens, told)
+                prepare(place, record, self._reader, told)
                 for place, record in enumerate(job.records)
             ]
         texts = [text for text in ready if isinstance(text, Prepared)]
@@ -160,7 +162,7 @@ class Measurer:
 
 
 def _known(batch: list[Prepared]) -> Known:
-    """What statistics of copies and of kinds may ask about the tokens of a batch; padding is no copy of anything."""
+    """What statistics of copies, kinds and parts may ask about the tokens of a batch; padding is no copy."""
     longest = max(map(len, batch))
     ids = torch.stack([
         torch.nn.functional.pad(torch.tensor(text.tokens.ids), (0, longest - len(text)), value=-1) for text in batch
@@ -171,4 +173,8 @@ def _known(batch: list[Prepared]) -> Known:
         ])
         for name in ("special", "punctuation")
     }  # fmt: skip
-    return Known(ids, {}, classes)
+    lengths = [longest] if longest == min(map(len, batch)) else list(map(len, batch))
+    shares = torch.zeros(len(lengths), longest, CELLS)
+    for own, length in zip(shares, lengths, strict=True):
+        own[:length] = torch.from_numpy(parts(length))
+    return Known(ids, {}, classes, parts=shares)

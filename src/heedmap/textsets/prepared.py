@@ -14,6 +14,8 @@ from torch import Tensor
 
 from heedmap.capture.models import LoadedModel
 from heedmap.capture.positions import positions_of
+from heedmap.capture.quiet import quiet
+from heedmap.capture.surfaces import Vocabulary
 from heedmap.capture.tokens import Tokens, tokenise
 from heedmap.capture.views import check_known
 from heedmap.errors import HeedmapWarning, InputError
@@ -57,9 +59,18 @@ class Refused:
     reason: str
 
 
-def prepare(
-    place: int, record: Record, loaded: LoadedModel, max_tokens: int | None, told: Counter[str]
-) -> Prepared | Refused:
+class Reader:
+    """How the texts of a set become a model's: what is asked of model and tokenizer once for all of them."""
+
+    def __init__(self, loaded: LoadedModel, max_tokens: int | None = None) -> None:
+        self.loaded = loaded
+        self.max_tokens = max_tokens
+        self.positions = positions_of(loaded.model.config)
+        with quiet():
+            self.vocabulary = Vocabulary(loaded.tokenizer)
+
+
+def prepare(place: int, record: Record, reader: Reader, told: Counter[str]) -> Prepared | Refused:
     """Tokenise one text; warnings are counted in `told`."""
     if record.text is None:
         return Refused(place, record.problem or "no text")
@@ -69,12 +80,13 @@ def prepare(
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", HeedmapWarning)
             tokens, inputs = tokenise(
-                loaded.tokenizer,
+                reader.loaded.tokenizer,
                 record.text,
-                max_tokens=max_tokens,
-                positions=positions_of(loaded.model.config),
+                max_tokens=reader.max_tokens,
+                positions=reader.positions,
+                vocabulary=reader.vocabulary,
             )
-        check_known(loaded.model, tokens)
+        check_known(reader.loaded.model, tokens)
     except InputError as error:
         return Refused(place, f"expected {error.expected}, got {error.got}"[:300])
     told.update(str(warning.message) for warning in heard if issubclass(warning.category, HeedmapWarning))

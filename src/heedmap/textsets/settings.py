@@ -25,7 +25,7 @@ ALWAYS = (
     "mean_distance",
     "received",
     "distance_profile",
-    "map_sum",
+    "part_mass",
 )
 """Measured in every scan: the compiled pass has them all in one go, and all tables follow from them."""
 
@@ -56,7 +56,9 @@ class Settings:
             if number is not None and (type(number) is not int or number < least):
                 raise InputError(WHERE, expected=f"{name} as a whole number of {least} or more", got=repr(number))
         one, mark = torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, dtype=torch.bool)
-        choose(self.names(), AttentionInputs(one, one, one, token_ids=mark.long(), classes={"class": mark}))
+        choose(
+            self.names(), AttentionInputs(one, one, one, token_ids=mark.long(), classes={"class": mark}, parts=one[0])
+        )
 
     def names(self) -> list[str]:
         """Everything that is measured."""
