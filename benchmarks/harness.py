@@ -64,7 +64,24 @@ def finish(document: dict[str, Any]) -> None:
 
 def options(description: str | None) -> argparse.ArgumentParser:
     """The options that every benchmark has."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--busy", action="store_true", help="run although other work shares the cores; to try it out")
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/benchmarks.md")
     return parser
+
+
+def count(text: str) -> int:
+    """A whole number from 1, as an option's type."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+    return number
+
+
+def text_file(name: str) -> str:
+    """The name of a file that is there, as an option's type."""
+    if not Path(name).is_file():
+        raise argparse.ArgumentTypeError(f"expected a text, got no file {name!r}")
+    return name

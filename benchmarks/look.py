@@ -55,10 +55,10 @@ def run(code: str, given: argparse.Namespace, out: str) -> dict:
 
 def main() -> None:
     options = harness.options(__doc__)
-    options.add_argument("--file", required=True, help="a text of at least as many tokens")
+    options.add_argument("--file", type=harness.text_file, required=True, help="a text of at least as many tokens")
     options.add_argument("--model", default="smollm2")
-    options.add_argument("--tokens", type=int, default=8192)
-    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--tokens", type=harness.count, default=8192)
+    options.add_argument("--rounds", type=harness.count, default=2)
     given = options.parse_args()
     harness.ready()
     plain, looked, size = [], [], 0

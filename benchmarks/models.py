@@ -57,10 +57,10 @@ def weights_bytes(model: str, tokens: int) -> int:
 
 def main() -> None:
     options = harness.options(__doc__)
-    options.add_argument("--file", required=True, help="a text of at least as many tokens")
+    options.add_argument("--file", type=harness.text_file, required=True, help="a text of at least as many tokens")
     options.add_argument("--model", default="smollm2")
     options.add_argument("--lengths", default="512,2048,8192")
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--rounds", type=harness.count, default=3)
     given = options.parse_args()
     harness.ready()
     rows = []

@@ -56,7 +56,7 @@ def case(model: str, tokens: str, file: str) -> dict:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--case", action="append", metavar="MODEL:TOKENS")
-    options.add_argument("--file", help="a text of at least as many tokens")
+    options.add_argument("--file", type=harness.text_file, help="a text of at least as many tokens")
     given = options.parse_args()
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
         text.write(LICENCE.read_text() * 5)

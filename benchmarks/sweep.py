@@ -32,8 +32,8 @@ def extra_memory(length: int) -> int:
 
 def main() -> None:
     options = harness.options(__doc__)
-    options.add_argument("--length", type=int, default=8192)
-    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--length", type=harness.count, default=8192)
+    options.add_argument("--rounds", type=harness.count, default=5)
     given = options.parse_args()
     harness.ready()
 

@@ -113,7 +113,7 @@ def long_tasks(browser: Any, url: str) -> dict[str, float]:
 def main() -> None:
     options = harness.options(__doc__)
     options.add_argument("runs", nargs="+")
-    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--rounds", type=harness.count, default=7)
     given = options.parse_args()
     harness.ready()
     program = shutil.which("chromium") or shutil.which("google-chrome")

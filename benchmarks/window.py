@@ -97,9 +97,9 @@ def _window(mask: Any) -> int | None:
 
 def main() -> None:
     options = harness.options(__doc__)
-    options.add_argument("--file", required=True, help="a text of at least as many tokens")
+    options.add_argument("--file", type=harness.text_file, required=True, help="a text of at least as many tokens")
     options.add_argument("--model", default="gemma3-270m", help="a model with windowed and full layers")
-    options.add_argument("--tokens", type=int, default=16_384)
+    options.add_argument("--tokens", type=harness.count, default=16_384)
     given = options.parse_args()
     harness.ready()
     loaded = resolve(given.model)

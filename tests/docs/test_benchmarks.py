@@ -42,3 +42,17 @@ def test_every_method_has_a_word_at_every_length() -> None:
     found = lengths("bench-long.json")
     assert {"eager", "sdpa", "heedmap measure, native", "heedmap attend, strips"} <= found.keys()
     assert all({1024, 8192, 65_536} <= own for own in found.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sweep.py", "--length", "0"], "expected a number from 1, got 0"),
+        (["look.py", "--file", "nowhere.txt"], "expected a text, got no file 'nowhere.txt'"),
+        (["sweep.py", "--bus"], "unrecognized arguments: --bus"),  # an option cut short would be half obeyed
+    ],
+)
+def test_odd_options_of_a_benchmark_are_one_clear_error(arguments: list[str], words: str) -> None:
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT / "benchmarks", capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(words)
