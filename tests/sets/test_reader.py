@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,20 @@ def test_a_damaged_table_is_told_when_it_is_read(copied: Path) -> None:
         found.table("means")
     with pytest.raises(RunError, match=r"the map of 0\.0"):
         found.map(0, 0)
+
+
+@pytest.mark.parametrize("table", ["texts", "heads"])
+def test_a_shard_that_is_gone_is_told_and_not_left_out_of_the_answer(copied: Path, table: str) -> None:
+    found = open_set(copied)
+    gone = found.files(table)[1]
+    gone.unlink()
+    with pytest.raises(RunError, match=r"shard=00001/part.parquet .* got none; run its `heedmap scan` again"):
+        found.table(table)
+
+
+def test_a_shard_of_which_no_text_was_measured_has_no_heads(copied: Path) -> None:
+    found = open_set(copied)
+    found.files("heads")[1].unlink()
+    marker = copied / "shards" / "shard=00001.json"
+    marker.write_text(re.sub(r'"texts": ?\d+', '"texts": 0', marker.read_text()))
+    assert len(found.files("heads")) == found.meta["shards"] - 1

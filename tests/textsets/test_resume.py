@@ -335,3 +335,13 @@ def test_kill_9_at_any_time_changes_nothing(given, whole, model_folder, tmp_path
     last.join(120)
     assert last.exitcode == 0
     assert content(out) == wanted
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}"])
+@pytest.mark.parametrize("name", ["set.json", "shards/shard=00000.json"])
+def test_a_damaged_document_is_made_again(given, whole, tmp_path: Path, name: str, damage: str) -> None:
+    out = tmp_path / "set"
+    scan(**given, out=out)
+    (out / name).write_text(damage)
+    scan(**given, out=out)
+    assert content(out) == whole

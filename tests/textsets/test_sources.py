@@ -113,6 +113,9 @@ def test_parquet_has_typed_columns(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet")
     with pytest.raises(InputError, match="'n', which holds something else"):
         read(tmp_path / "a.parquet", column="n")
+    pq.write_table(table.select(["n"]), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"a column of texts in b.parquet, got none: there is 'n', not of texts$"):
+        read(tmp_path / "b.parquet")
 
 
 def test_files_are_read_one_text_at_a_time(tmp_path: Path) -> None:

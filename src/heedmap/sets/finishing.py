@@ -86,8 +86,11 @@ def merged(folder: Path, shards: Sequence[Shard]) -> Sums:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the manifest stands and every file that it lists has its size."""
-    document = read_json(folder / SET_JSON)
+    """Whether the manifest stands and every file that it lists has its size; a damaged one is written again."""
+    try:
+        document = read_json(folder / SET_JSON)
+    except RunError:
+        return False
     if document is None:
         return False
     files = document.get("files")

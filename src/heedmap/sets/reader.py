@@ -20,6 +20,7 @@ from heedmap.sets.schema import (
     PLAN_JSON,
     RUNS,
     SET_JSON,
+    SHARDS,
     TABLES,
     TEXTS,
     TOTALS,
@@ -75,13 +76,24 @@ class TextSet:
         return f"<TextSet {self.path}: {self.meta['texts']:,} texts, {len(self.heads)} heads of {model}>"
 
     def files(self, table: str) -> list[Path]:
-        """The Parquet files of a table: one, or one a shard for `texts` and `heads`. Raises InputError."""
+        """The Parquet files of a table: one, or one a shard for `texts` and `heads`. Raises InputError, RunError."""
         if table in TABLES:
             return [self.path / TOTALS / f"{table}.parquet"]
         if table not in (TEXTS, HEADS):
             raise InputError(WHERE, expected=f"a table among {', '.join([TEXTS, HEADS, *TABLES])}", got=repr(table))
         every = [self.path / table / shard_name(number) / "part.parquet" for number in range(self.meta["shards"])]
-        return [file for file in every if file.exists()]
+        missing = {number for number, file in enumerate(every) if not file.exists()}
+        for number in sorted(missing):
+            if table == TEXTS or not self._measured_nothing(number):
+                raise _damaged(self.path, str(every[number].relative_to(self.path)), "none")
+        return [file for number, file in enumerate(every) if number not in missing]
+
+    def _measured_nothing(self, shard: int) -> bool:
+        """Whether the marker of a shard says that none of its texts could be measured."""
+        try:
+            return load(self.path / SHARDS / f"{shard_name(shard)}.json").get("texts") == 0
+        except (MalformedError, OSError):
+            return False
 
     def table(
         self,

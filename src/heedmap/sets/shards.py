@@ -80,11 +80,9 @@ def write_shard(folder: Path, shard: Shard, contents: Mapping[str, bytes]) -> Sh
 
 
 def finished(folder: Path, number: int) -> Shard | None:
-    """A shard that is finished and whole, or None where it has to be done (again)."""
-    entry = read_json(folder / marker(number))
-    if entry is None:
-        return None
+    """A shard that is finished and whole, or None where it has to be done (again): a damaged marker marks nothing."""
     try:
+        entry = read_json(folder / marker(number)) or {}
         shard = Shard(
             number,
             int(entry["first"]),
@@ -95,10 +93,8 @@ def finished(folder: Path, number: int) -> Shard | None:
             {str(name): int(size) for name, size in entry["files"].items()},
             dict(entry["told"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunError(
-            "scan", expected=f"{folder / marker(number)} as heedmap wrote it", got=f"{type(error).__name__} {error}"
-        ) from error
+    except (RunError, KeyError, TypeError, ValueError, AttributeError):
+        return None
     whole = all((folder / name).is_file() and (folder / name).stat().st_size == size for name, size in
                 shard.files.items())  # fmt: skip
     return shard if whole else None
@@ -110,7 +106,10 @@ def forget_unmeasured(folder: Path) -> bool:
     What a misspelt column or a model too short for every text left behind is nothing that anyone would miss.
     """
     for file in sorted((folder / SHARDS).glob("shard=*.json")):
-        if (read_json(file) or {}).get("texts") != 0:
+        try:
+            if (read_json(file) or {}).get("texts") != 0:
+                return False
+        except RunError:  # a damaged marker: there may be others, of texts that were measured
             return False
     files = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()]
     files = sorted(name for name in files if name.removesuffix(PARTIAL) != PLAN_JSON)

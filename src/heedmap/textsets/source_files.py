@@ -142,7 +142,10 @@ def chosen(columns: Sequence[str], asked: str | None, name: str, every: Sequence
         return columns[0]
     if asked is not None and every is not None and asked in every:
         raise InputError(WHERE, expected=f"a column of texts in {name}", got=f"{asked!r}, which holds something else")
-    shown = ", ".join(map(repr, list(columns)[:12])) or "none"
+    if not columns:
+        others = ", ".join(map(repr, list(every or ())[:12])) or "no column"
+        raise InputError(WHERE, expected=f"a column of texts in {name}", got=f"none: there is {others}, not of texts")
+    shown = ", ".join(map(repr, list(columns)[:12]))
     raise InputError(
         WHERE,
         expected=f"a column of texts in {name}, one of {shown}",
