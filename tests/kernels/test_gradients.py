@@ -172,10 +172,16 @@ def test_gradients_of_any_layout_flow_back() -> None:
             torch.testing.assert_close(gradient, same)
 
 
-def test_a_mask_that_asks_for_a_gradient_is_refused() -> None:
-    bias = torch.randn(40, 40, requires_grad=True)
-    with pytest.raises(UnsupportedError, match=r"mask\.detach\(\)"):
-        attend(*leaves(), mask=bias)
+@pytest.mark.parametrize("start", [torch.zeros, torch.randn], ids=["all 0", "random"])
+@pytest.mark.parametrize(
+    "wrap", [lambda bias: bias, masks.from_tensor, lambda bias: masks.causal() & masks.from_tensor(bias)]
+)
+def test_a_mask_that_asks_for_a_gradient_is_refused(start: Callable[..., Tensor], wrap: Callable) -> None:
+    bias = start(40, 40, requires_grad=True)
+    with pytest.raises(UnsupportedError, match=r"detach\(\)"):
+        attend(*leaves(), mask=wrap(bias))
+    with torch.no_grad():
+        attend(*leaves(), mask=wrap(bias))
 
 
 MEASURE = """

@@ -96,7 +96,8 @@ def from_tensor(mask: Tensor) -> Mask:
         raise InputError("from_tensor", expected="2 to 4 dimensions", got=f"{table.dim()} dimensions")
     allowed, bias = read_mask("from_tensor", table)
     lift = (1,) * (4 - table.dim()) + tuple(table.shape)
-    return FromTensor(allowed.reshape(lift), None if bias is None else bias.reshape(lift))
+    bias = None if bias is None else bias.detach().reshape(lift)
+    return FromTensor(allowed.reshape(lift), bias, requires_grad=table.requires_grad)
 
 
 def from_function(function: MaskFunction) -> Mask:

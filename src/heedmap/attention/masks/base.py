@@ -77,6 +77,11 @@ class Mask(ABC):
         """Whether `bias` may return something."""
         return False
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether what `bias` returns comes from a tensor that asks for a gradient."""
+        return False
+
     def bounds(self, batch: int, query_start: int, query_stop: int, key_start: int, key_stop: int) -> Bounds:
         """Keys in `[key_start, key_stop)` to visit for the rows `[query_start, query_stop)`."""
         return Bounds.of((key_start, key_stop), (key_start, key_start), (key_start, key_stop))

@@ -30,6 +30,10 @@ class _Pair(Mask):
     def biased(self) -> bool:
         return self.left.biased or self.right.biased
 
+    @property
+    def requires_grad(self) -> bool:
+        return self.left.requires_grad or self.right.requires_grad
+
     def fit(self, frame: Frame) -> Mask:
         return type(self)(self.left.fit(frame), self.right.fit(frame))
 

@@ -102,16 +102,29 @@ def runs_of(values: Tensor, offset: int = 0) -> list[tuple[int, int, int]]:
 class FromTensor(Mask):
     """A mask given whole, `[batch, heads, query, key]` with broadcast dimensions of 1; read by strips."""
 
-    def __init__(self, allowed: Tensor, bias: Tensor | None, query_offset: int = 0, key_offset: int = 0) -> None:
+    def __init__(
+        self,
+        allowed: Tensor,
+        bias: Tensor | None,
+        query_offset: int = 0,
+        key_offset: int = 0,
+        *,
+        requires_grad: bool = False,
+    ) -> None:
         self._allowed = allowed
         self._bias = bias
         self._query_offset = query_offset
         self._key_offset = key_offset
+        self._requires_grad = requires_grad  # a bias that is all 0 is none, and asks all the same
         self.per_head = allowed.shape[1] > 1
 
     @property
     def biased(self) -> bool:
         return self._bias is not None
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._requires_grad
 
     def fit(self, frame: Frame) -> Mask:
         wanted = (frame.batch, frame.heads, frame.query_len, frame.key_len)
@@ -121,7 +134,8 @@ class FromTensor(Mask):
                 expected=f"a mask that broadcasts to [batch, heads, query, key] = {list(wanted)}",
                 got=f"{list(self._allowed.shape)}",
             )
-        return FromTensor(self._allowed, self._bias, frame.query_offset, frame.key_offset)
+        offsets = frame.query_offset, frame.key_offset
+        return FromTensor(self._allowed, self._bias, *offsets, requires_grad=self._requires_grad)
 
     def _strip(self, table: Tensor, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice) -> Tensor:
         part = table[batch if table.shape[0] > 1 else 0]
