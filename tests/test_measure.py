@@ -47,3 +47,16 @@ def test_only_measurements_of_other_rows_merge() -> None:
         part.merge(None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"row_max of one shape, got \[1, 4, 6\] and \[1, 2, 6\]"):
         part.merge(heedmap.measure(Q[:, :2], K, rows=(3, 6)))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_code_calls_measure_and_attend_as_they_are() -> None:
+    def step(query: torch.Tensor, key: torch.Tensor) -> tuple[torch.Tensor, object]:
+        return heedmap.attend(query * 2, key, key).output * 3, heedmap.measure(query * 2, key)["entropy"]
+
+    query = Q.clone().requires_grad_()
+    (output, entropy), (wanted, same) = torch.compile(step, backend="eager")(query, K), step(query, K)
+    assert torch.equal(output, wanted)
+    assert (entropy == same).all()
+    found, expected = (torch.autograd.grad(out.sum(), query)[0] for out in (output, wanted))
+    torch.testing.assert_close(found, expected)

@@ -19,6 +19,7 @@ from heedmap.kernels.autograd import StripAttention
 from heedmap.kernels.folding import fold, unfold, unfolded
 from heedmap.kernels.hiding import NotFiniteError
 from heedmap.kernels.plan import Swept, Task
+from heedmap.kernels.uncompiled import uncompiled
 from heedmap.measurements import DIMENSIONS, Measurements, Quantity, Ratio
 from heedmap.statistics.base import Grid, Statistic
 from heedmap.statistics.catalogue import choose
@@ -39,6 +40,7 @@ class Attended:
     measurements: Measurements
 
 
+@uncompiled
 def measure(
     query: Tensor,
     key: Tensor,
@@ -105,6 +107,7 @@ def measure(
     ).measurements
 
 
+@uncompiled
 def attend(
     query: Tensor,
     key: Tensor,
@@ -138,12 +141,8 @@ def attend(
     Gradients flow to query, key, value and sinks, once, in memory linear in length; a bias in the mask gets none.
 
     Raises:
-        UnsupportedError: a mask tensor that requires a gradient.
+        UnsupportedError: a mask, tensor or made of one, that requires a gradient.
     """
-    if torch.is_grad_enabled() and isinstance(mask, Tensor) and mask.requires_grad:
-        raise UnsupportedError(
-            "attend", expected="a mask that needs no gradient", got="requires_grad=True", do="give mask.detach()"
-        )
     if value is None:
         raise InputError("attend", expected="a value for each key", got="none", do="use measure where there are none")
     inputs = AttentionInputs(
@@ -163,6 +162,10 @@ def attend(
         classes=classes,
         parts=parts,
     )
+    if torch.is_grad_enabled() and inputs.mask is not None and inputs.mask.requires_grad:
+        raise UnsupportedError(
+            "attend", expected="a mask that needs no gradient", got="requires_grad=True", do="give mask.detach()"
+        )
     prepared = _prepared(inputs, statistics, kernel, None, strip_bytes, map_size, top)
     found: list[Measurements] = []
 
