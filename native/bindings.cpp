@@ -83,6 +83,7 @@ class Sweep {
                                                 std::optional<Array<const float, 3>> query,
                                                 std::optional<Array<const float, 4>> packed_keys,
                                                 std::optional<Array<const float, 4>> packed_values,
+                                                std::optional<Array<const float, 3>> packed_shared, Index shared_dim,
                                                 std::optional<Table> output, std::vector<Allowed> allowed,
                                                 std::optional<Array<const bool, 1>> valid, Table row_terms,
                                                 Array<std::int64_t, 2> top, int threads) {
@@ -110,8 +111,7 @@ class Sweep {
       check(level_.panel > 0 && packed_keys, "expected keys for the query, and an instruction set with products");
       take_query(strip, *query, *packed_keys);
       if (output) {
-        check(packed_values.has_value(), "expected values for the output");
-        take_output(strip, *packed_values, *output);
+        take_output(strip, packed_values, packed_shared, shared_dim, *output);
       }
     }
     std::vector<Segment> segments;
@@ -173,17 +173,28 @@ class Sweep {
     strip.packed_keys = keys.data();
   }
 
-  void take_output(Strip& strip, const Array<const float, 4>& values, const Table& output) const {
-    strip.value_dim = static_cast<Index>(output.shape(2));
-    check(static_cast<Index>(output.shape(0)) == strip.heads && static_cast<Index>(output.shape(1)) == strip.rows,
-          "expected output [heads, rows, value_dim]");
+  void take_output(Strip& strip, const std::optional<Array<const float, 4>>& values,
+                   const std::optional<Array<const float, 3>>& shared, Index shared_dim, const Table& output) const {
+    const auto blocks = [this](Index columns) { return (columns + level_.panel - 1) / level_.panel; };
+    check(static_cast<Index>(output.shape(0)) == strip.heads && static_cast<Index>(output.shape(1)) == strip.rows &&
+              shared_dim >= 0 && static_cast<Index>(output.shape(2)) >= shared_dim,
+          "expected output [heads, rows, value_dim + shared_dim]");
     take_strides(output, strip.output_head_stride, strip.output_row_stride);
-    check(static_cast<Index>(values.shape(0)) * strip.group == call_.heads &&
-              static_cast<Index>(values.shape(1)) == (strip.value_dim + level_.panel - 1) / level_.panel &&
-              static_cast<Index>(values.shape(2)) == call_.key_len && static_cast<Index>(values.shape(3)) == level_.panel &&
-              dense(values),
+    strip.shared_dim = shared_dim;
+    strip.value_dim = static_cast<Index>(output.shape(2)) - shared_dim;
+    check(strip.value_dim == 0 ||
+              (values && static_cast<Index>(values->shape(0)) * strip.group == call_.heads &&
+               static_cast<Index>(values->shape(1)) == blocks(strip.value_dim) &&
+               static_cast<Index>(values->shape(2)) == call_.key_len &&
+               static_cast<Index>(values->shape(3)) == level_.panel && dense(*values)),
           "expected contiguous packed values [key_heads, blocks, key_len, panel]");
-    strip.packed_values = values.data();
+    check(shared_dim == 0 ||
+              (shared && static_cast<Index>(shared->shape(0)) == blocks(shared_dim) &&
+               static_cast<Index>(shared->shape(1)) == call_.key_len &&
+               static_cast<Index>(shared->shape(2)) == level_.panel && dense(*shared)),
+          "expected contiguous packed columns [blocks, key_len, panel]");
+    strip.packed_values = strip.value_dim ? values->data() : nullptr;
+    strip.packed_shared = shared_dim ? shared->data() : nullptr;
     strip.output = output.data();
   }
 
@@ -312,7 +323,8 @@ NB_MODULE(_native, module) {
       .def("strip", &Sweep::strip, nb::kw_only(), "batch"_a, "heads"_a, "rows"_a, "keys"_a, "cell_rows"_a,
            "scores"_a.none().noconvert(), "weights"_a.none().noconvert() = nb::none(),
            "query"_a.none().noconvert() = nb::none(), "packed_keys"_a.none().noconvert() = nb::none(),
-           "packed_values"_a.none().noconvert() = nb::none(), "output"_a.none().noconvert() = nb::none(), "allowed"_a,
+           "packed_values"_a.none().noconvert() = nb::none(), "packed_shared"_a.none().noconvert() = nb::none(),
+           "shared_dim"_a = 0, "output"_a.none().noconvert() = nb::none(), "allowed"_a,
            "valid"_a.none().noconvert(), "row_terms"_a.noconvert(), "top"_a.noconvert(), "threads"_a,
            "Take one strip, scores [heads, rows, keys] in place, and add what it holds to the results.");
 }

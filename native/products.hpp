@@ -58,21 +58,26 @@ inline void score_rows(const Strip& strip, Index head, Index row, Index rows, In
   }
 }
 
-// output rows = scale · (e · values), with e [rows, keys] for keys from `first` of the call on.
+// output rows = scale · (e · [values, shared]), with e [rows, keys] for keys from `first` of the call on.
 inline void add_values(const Strip& strip, Index head, Index row, Index rows, Index first, Index keys, const float* e,
                        std::ptrdiff_t pitch, const float* scale, float* sums) {
   const Index key_head = (strip.head_start + head) / strip.group;
-  const Index blocks = (strip.value_dim + PANEL - 1) / PANEL, width = blocks * PANEL;
+  const Index own = (strip.value_dim + PANEL - 1) / PANEL, blocks = own + (strip.shared_dim + PANEL - 1) / PANEL;
+  const Index width = blocks * PANEL;
   memset(sums, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
   for (Index start = 0; start < keys; start += VALUE_KEYS) {
     const Index depth = keys - start < VALUE_KEYS ? keys - start : VALUE_KEYS;
     for (Index block = 0; block < blocks; ++block) {
-      const float* values = strip.packed_values + ((key_head * blocks + block) * strip.key_len + first + start) * PANEL;
+      const float* panels = block < own ? strip.packed_values + (key_head * own + block) * strip.key_len * PANEL
+                                        : strip.packed_shared + (block - own) * strip.key_len * PANEL;
+      const float* values = panels + (first + start) * PANEL;
       tiles(e + start, pitch, values, depth, sums + block * PANEL, width, rows, true);
     }
   }
   for (Index r = 0; r < rows; ++r) {
     float* out = strip.output + head * strip.output_head_stride + (row + r) * strip.output_row_stride;
     for (Index c = 0; c < strip.value_dim; ++c) out[c] = sums[r * width + c] * scale[r];
+    const float* shared = sums + r * width + own * PANEL;
+    for (Index c = 0; c < strip.shared_dim; ++c) out[strip.value_dim + c] = shared[c] * scale[r];
   }
 }

@@ -100,7 +100,9 @@ struct Job {
     const std::size_t seats = static_cast<std::size_t>(threads);
     const std::size_t pitch = strip.query ? padded(strip.keys + 2 * MOST_PANEL) : 0;
     const Index panel = std::max<Index>(level.panel, 1);
-    const std::size_t width = strip.output ? static_cast<std::size_t>((strip.value_dim + panel - 1) / panel * panel) : 0;
+    const auto whole = [panel](Index columns) { return (columns + panel - 1) / panel * panel; };
+    const std::size_t width =
+        strip.output ? static_cast<std::size_t>(whole(strip.value_dim) + whole(strip.shared_dim)) : 0;
     const std::size_t per_seat = 2 * keys + static_cast<std::size_t>(GROUP_ROWS) * (pitch + width);
     float* floats = room.floats(units.size() * (keys + places + cells) + seats * per_seat);
     double* doubles = room.doubles(units.size() * cells);

@@ -95,9 +95,11 @@ struct Strip {
   Index key_len = 0;                    // of the call
   Index panels = 0;                     // of one key head: key_len / panel, rounded up
   const float* packed_keys = nullptr;   // [key_heads, panels, head_dim, panel], zeros after the last key
-  const float* packed_values = nullptr; // [key_heads, value_dim / panel rounded up, key_len, panel]; null: no output
+  const float* packed_values = nullptr; // [key_heads, value_dim / panel rounded up, key_len, panel]
+  const float* packed_shared = nullptr; // [shared_dim / panel rounded up, key_len, panel]: columns that all heads have
   Index value_dim = 0;
-  float* output = nullptr;  // [heads, rows, value_dim]
+  Index shared_dim = 0;
+  float* output = nullptr;  // [heads, rows, value_dim + shared_dim]; null: not wanted
   std::ptrdiff_t output_head_stride = 0;
   std::ptrdiff_t output_row_stride = 0;
 
@@ -142,7 +144,7 @@ struct Scratch {
   float* columns = nullptr;  // [keys]: sums over the rows of one row cell
   float* largest = nullptr;  // [keys]: their largest values
   float* table = nullptr;    // [GROUP_ROWS, pitch]: scores of a group of rows, where the strip brings none
-  float* sums = nullptr;     // [GROUP_ROWS, value_dim rounded up to panels]
+  float* sums = nullptr;     // [GROUP_ROWS, value_dim and shared_dim rounded up to panels]
   Index pitch = 0;
 };
 

@@ -70,8 +70,9 @@ struct Results {
 struct Problem {
   Call call;
   Strip strip;
-  std::vector<float> sinks, scores, query, keys, values;  // query and the rest are empty where scores are given
-  Index head_dim = 0, key_heads = 1, value_dim = 0;
+  std::vector<float> sinks, scores, query, keys, values, shared;  // query and the rest are empty where scores are given
+  Index head_dim = 0, key_heads = 1, value_dim = 0, shared_dim = 0;
+  Index columns() const { return value_dim + shared_dim; }
   std::vector<std::vector<std::uint8_t>> masks;
   std::vector<Segment> segments;
   std::vector<std::uint8_t> valid;
@@ -157,11 +158,14 @@ void make_product(Random& random, Problem& problem) {
   const Strip& strip = problem.strip;
   problem.head_dim = pick(random, 1, 70);
   problem.key_heads = call.heads % 2 == 0 && coin(random) ? call.heads / 2 : call.heads;
-  problem.value_dim = pick(random, 1, 70);
+  problem.shared_dim = coin(random) ? pick(random, 1, 70) : 0;
+  problem.value_dim = pick(random, problem.shared_dim ? 0 : 1, 70);
   std::normal_distribution<float> normal(0, 1);
   problem.query.resize(static_cast<std::size_t>(strip.heads * strip.rows * problem.head_dim));
   problem.keys.resize(static_cast<std::size_t>(problem.key_heads * call.key_len * problem.head_dim));
   problem.values.resize(static_cast<std::size_t>(problem.key_heads * call.key_len * problem.value_dim));
+  problem.shared.resize(static_cast<std::size_t>(call.key_len * problem.shared_dim));
+  for (float& x : problem.shared) x = normal(random);
   for (float& x : problem.query) x = normal(random) / std::sqrt(static_cast<float>(problem.head_dim));
   for (float& x : problem.keys) x = normal(random);
   for (float& x : problem.values) x = normal(random);
@@ -189,11 +193,16 @@ std::vector<float> pack_keys(const Problem& problem, Index panel) {
   });
 }
 
-std::vector<float> pack_values(const Problem& problem, Index panel) {
-  const Index keys = problem.call.key_len, dim = problem.value_dim;
-  return pack(problem.key_heads, dim, keys, panel, [&](Index h, Index c, Index k) {
-    return problem.values[static_cast<std::size_t>((h * keys + k) * dim + c)];
+std::vector<float> pack_columns(const std::vector<float>& columns, Index heads, Index keys, Index dim, Index panel) {
+  return pack(heads, dim, keys, panel, [&](Index h, Index c, Index k) {
+    return columns[static_cast<std::size_t>((h * keys + k) * dim + c)];
   });
+}
+
+double column_of(const Problem& problem, Index key_head, Index key, Index c) {
+  const Index own = problem.value_dim, other = problem.shared_dim;
+  if (c >= own) return static_cast<double>(problem.shared[static_cast<std::size_t>(key * other + c - own)]);
+  return static_cast<double>(problem.values[static_cast<std::size_t>((key_head * problem.call.key_len + key) * own + c)]);
 }
 
 struct Near {
@@ -245,14 +254,13 @@ void compare(const Problem& problem, const Results& found, const std::vector<flo
         const auto weight_at = static_cast<std::size_t>((head * strip.rows + row)) * keys + k;
         if (!weights.empty()) near.check("weight", weights[weight_at], w[k], 1);
       }
-      for (Index c = 0; !output.empty() && c < problem.value_dim; ++c) {
+      for (Index c = 0; !output.empty() && c < problem.columns(); ++c) {
         const Index key_head = (strip.head_start + head) / (call.heads / problem.key_heads);
         double sum = 0;
         for (std::size_t k = 0; k < keys; ++k) {
-          const Index key = key_head * call.key_len + strip.key_start + static_cast<Index>(k);
-          sum += w[k] * static_cast<double>(problem.values[static_cast<std::size_t>(key * problem.value_dim + c)]);
+          sum += w[k] * column_of(problem, key_head, strip.key_start + static_cast<Index>(k), c);
         }
-        near.check("output", output[static_cast<std::size_t>((head * strip.rows + row) * problem.value_dim + c)], sum, 1, 2e-5);
+        near.check("output", output[static_cast<std::size_t>((head * strip.rows + row) * problem.columns() + c)], sum, 1, 2e-5);
       }
       if (!problem.valid.empty() && !problem.valid[static_cast<std::size_t>(row)]) {
         if (found.entropy[at] != -1.0f) fail("a row that does not count", found.entropy[at], -1, near.level, near.seed);
@@ -336,11 +344,12 @@ void run_one(unsigned seed) {
       strip.row_sum = terms.data() + 2 * lines;
       strip.scale = terms.data() + 3 * lines;
       strip.top = top.data();
-      std::vector<float> packed_keys, packed_values, output;
+      std::vector<float> packed_keys, packed_values, packed_shared, output;
       if (level->panel > 0 && !problem.query.empty()) {
         packed_keys = pack_keys(problem, level->panel);
-        packed_values = pack_values(problem, level->panel);
-        output.resize(lines * static_cast<std::size_t>(problem.value_dim));
+        packed_values = pack_columns(problem.values, problem.key_heads, call.key_len, problem.value_dim, level->panel);
+        packed_shared = pack_columns(problem.shared, 1, call.key_len, problem.shared_dim, level->panel);
+        output.resize(lines * static_cast<std::size_t>(problem.columns()));
         if (!keep) strip.scores = nullptr;
         strip.query = problem.query.data();
         strip.query_row_stride = problem.head_dim;
@@ -351,10 +360,12 @@ void run_one(unsigned seed) {
         strip.panels = (call.key_len + level->panel - 1) / level->panel;
         strip.packed_keys = packed_keys.data();
         strip.packed_values = packed_values.data();
+        strip.packed_shared = packed_shared.data();
         strip.value_dim = problem.value_dim;
+        strip.shared_dim = problem.shared_dim;
         strip.output = output.data();
-        strip.output_row_stride = problem.value_dim;
-        strip.output_head_stride = strip.rows * problem.value_dim;
+        strip.output_row_stride = problem.columns();
+        strip.output_head_stride = strip.rows * problem.columns();
       }
       if (keep) {
         weights.resize(lines * static_cast<std::size_t>(strip.keys));

@@ -19,6 +19,7 @@ from torch import Tensor
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels.batch_item import BatchItem, all_finite
 from heedmap.kernels.hiding import bias_of, doubtful_segments, not_finite
+from heedmap.kernels.packing import Packed, pack
 from heedmap.kernels.plan import Block, Swept, Task, blocks
 from heedmap.kernels.scores import product, weighted_values
 from heedmap.statistics.argmax import ArgMax
@@ -211,9 +212,10 @@ class _Room:
         self._with_tables = with_tables
         self._riders = riders
         """Statistics whose columns stand beside the values', as more of the output."""
+        self._widths = [rider.columns(inputs, 0).shape[-1] for rider in riders]
         self._with_output = task.with_output and inputs.value is not None
         self._scores = self._weights = self._scratch = _NOTHING
-        self._packed: tuple[int, Tensor, Tensor | None] | None = None
+        self._packed: Packed | None = None
         module = extension()
         assert module is not None
         self._sweep = module.Sweep(
@@ -245,18 +247,18 @@ class _Room:
         query = _side_by_side(self._item.query(heads_of, rows_of))
         given: dict[str, Tensor | None] = {"scores": None}
         written: Tensor | None = None
+        shared_dim = sum(self._widths)
         inside = output is not None and self.products and self._item.spoiled_values is None
         if self._with_tables or not self.products:
             given["scores"] = self._score_table(heads, rows, keys)
         if self.products:
-            packed_keys, packed_values = self._pack(block.batch)
-            given |= {"query": query, "packed_keys": packed_keys}
-            if packed_values is not None:
-                if output is not None and inside and not self._riders and output.dtype == torch.float32:
-                    written = output
-                else:
-                    written = torch.empty(heads, rows, sum(self._columns(inside)))
-                given |= {"packed_values": packed_values, "output": written}
+            packed = self._pack(block.batch)
+            given |= {"query": query, "packed_keys": packed.keys}
+            value_dim = output.shape[-1] if inside and output is not None else 0
+            if value_dim + shared_dim:
+                direct = value_dim > 0 and not self._riders and output is not None and output.dtype == torch.float32
+                written = output if direct else torch.empty(heads, rows, value_dim + shared_dim)
+                given |= {"packed_values": packed.values, "packed_shared": packed.shared, "output": written}
         else:
             self._torch_scores(block, query, given["scores"])
         shifted = weights = by_distance = scratch = _NOTHING if given["scores"] is None else given["scores"]
@@ -274,6 +276,7 @@ class _Room:
             cell_rows=block.cell_rows,
             allowed=[(segment.start - block.key_start, _side_by_side(segment.allowed)) for segment in segments],
             valid=None if valid is None else valid.contiguous(),
+            shared_dim=shared_dim,
             row_terms=terms,
             top=top,
             threads=torch.get_num_threads(),
@@ -281,7 +284,7 @@ class _Room:
         )
         if spoiled is not None:
             raise not_finite(block.batch, *spoiled)
-        masses = self._masses(written, inside)
+        masses = self._masses(written)
         passed = _Passed(inputs, block, valid, segments, shifted, weights, by_distance, scratch, terms, top, masses)
         if output is not None:
             if not inside:
@@ -291,16 +294,11 @@ class _Room:
                 output.copy_(written[..., : output.shape[-1]])
         return passed
 
-    def _columns(self, inside: bool) -> list[int]:
-        """Columns of the values, and of each rider."""
-        inputs = self._inputs
-        first = inputs.value.shape[-1] if inside and inputs.value is not None else 0
-        return [first, *(rider.columns(inputs, 0).shape[-1] for rider in self._riders)]
-
-    def _masses(self, written: Tensor | None, inside: bool) -> dict[str, Tensor]:
+    def _masses(self, written: Tensor | None) -> dict[str, Tensor]:
+        """Of every rider, by name: the last columns of what was written."""
         if written is None or not self._riders:
             return {}
-        _, *found = written.split(self._columns(inside), dim=-1)
+        found = written[..., -sum(self._widths) :].split(self._widths, dim=-1)
         return {rider.name: mass for rider, mass in zip(self._riders, found, strict=True)}
 
     def _torch_scores(self, block: Block, query: Tensor, scores: Tensor | None) -> None:
@@ -314,21 +312,11 @@ class _Room:
             if bias is not None:
                 scores.add_(bias)
 
-    def _pack(self, batch: int) -> tuple[Tensor, Tensor | None]:
-        """Of an item: keys `[key_heads, panels, head_dim, panel]`, values `[key_heads, blocks, key_len, panel]`."""
-        if self._packed is None or self._packed[0] != batch:
-            key, value = self._item.key, self._item.value
-            panels = _filled(key, 1, self._panel).unflatten(1, (-1, self._panel))
-            columns = [rider.columns(self._inputs, batch).to(key).expand(len(key), -1, -1) for rider in self._riders]
-            if value is not None and self._with_output and self._item.spoiled_values is None:
-                columns = [value, *columns]
-            packed = None
-            if columns:
-                beside = columns[0] if len(columns) == 1 else torch.cat(columns, dim=2)
-                beside = _filled(beside, 2, self._panel)
-                packed = beside.unflatten(2, (-1, self._panel)).transpose(1, 2).contiguous()
-            self._packed = batch, panels.transpose(2, 3).contiguous(), packed
-        return self._packed[1:]
+    def _pack(self, batch: int) -> Packed:
+        if self._packed is None or self._packed.batch != batch:
+            columns = [rider.columns(self._inputs, batch) for rider in self._riders]
+            self._packed = pack(batch, self._item, columns, self._panel, with_values=self._with_output)
+        return self._packed
 
     def _score_table(self, heads: int, rows: int, keys: int) -> Tensor:
         """`[heads, rows, keys]`, uninitialised, whose rows start on cache lines and in different cache sets."""
@@ -342,12 +330,6 @@ class _Room:
         if self._weights.numel() < elements:
             self._weights, self._scratch = torch.empty(elements), torch.empty(elements)
         return self._weights
-
-
-def _filled(table: Tensor, dimension: int, panel: int) -> Tensor:
-    """The table with zeros at the end of a dimension, up to whole panels; itself where nothing is missing."""
-    room = -table.shape[dimension] % panel
-    return torch.nn.functional.pad(table, (*(0, 0) * (table.dim() - 1 - dimension), 0, room)) if room else table
 
 
 def _products(inputs: AttentionInputs, instruction_set: str | None) -> bool:

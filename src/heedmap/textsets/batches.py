@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from heedmap.textsets.prepared import Prepared
@@ -19,22 +18,25 @@ def batches_of(texts: Iterable[Prepared], budget: int) -> Iterator[list[Prepared
     A length that 8 texts have gets batches of its own, without padding. Others share theirs with texts at most a
     quarter longer than the shortest, or 8 tokens.
     """
-    ordered = sorted(texts, key=lambda text: (len(text), text.place))
-    often = {length for length, count in Counter(map(len, ordered)).items() if count >= _OFTEN}
-    for length in sorted(often):
-        same = [text for text in ordered if len(text) == length]
+    by_length: dict[int, list[Prepared]] = {}
+    for text in sorted(texts, key=lambda text: text.place):
+        by_length.setdefault(len(text), []).append(text)
+    others: list[tuple[int, Prepared]] = []
+    for length, same in sorted(by_length.items()):
+        if len(same) < _OFTEN:
+            others += [(length, text) for text in same]
+            continue
         step = max(1, budget // length**2)
         yield from (same[start : start + step] for start in range(0, len(same), step))
     batch: list[Prepared] = []
-    for text in ordered:
-        if len(text) in often:
-            continue
+    shortest = 0
+    for longest, text in others:
         if batch:
-            shortest, longest = len(batch[0]), len(text)
             too_long = longest > shortest + max(_SLACK, shortest // 4)
             if too_long or longest**2 * (len(batch) + 1) > budget:
                 yield batch
                 batch = []
+        shortest = shortest if batch else longest
         batch.append(text)
     if batch:
         yield batch

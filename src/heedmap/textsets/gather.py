@@ -43,10 +43,11 @@ def _histogram(entropy: Array, counted: Array) -> Array:
 
 def _maps(call: Call, lengths: Array) -> Array:
     """The sum over texts of the mean row of each thirty-second of a text, `[heads, 32, 32]` by relative position."""
-    masses = np.nan_to_num(call.measurements["part_mass"], nan=0.0)  # [texts, heads, rows, 32]
+    masses = call.measurements["part_mass"]  # [texts, heads, rows, 32], NaN in rows that are padding
     total = np.zeros((masses.shape[1], CELLS, CELLS))
-    for mass, length in zip(masses, lengths, strict=True):
-        total += (parts(int(length)).T * CELLS / length) @ mass[:, :length].astype(np.float64)
+    for length in np.unique(lengths):
+        own = masses[lengths == length, :, :length].sum(0, dtype=np.float64)
+        total += (parts(int(length)).T * CELLS / length) @ own
     return total
 
 

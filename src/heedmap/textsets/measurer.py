@@ -86,10 +86,7 @@ class Measurer:
         began = time.perf_counter()
         told: Counter[str] = Counter()
         with quiet():  # once for all of them
-            ready = [
-                prepare(place, record, self._reader, told)
-                for place, record in enumerate(job.records)
-            ]
+            ready = [prepare(place, record, self._reader, told) for place, record in enumerate(job.records)]
         texts = [text for text in ready if isinstance(text, Prepared)]
         refused = {text.place: text.reason for text in ready if isinstance(text, Refused)}
         found = Found()

@@ -1,0 +1,45 @@
+"""Keys, values and other columns in the order that the compiled products read them: numbers of a panel side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from heedmap.kernels.batch_item import BatchItem
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What queries and weights of one batch item are multiplied by."""
+
+    batch: int
+    keys: Tensor
+    """`[key_heads, panels, head_dim, panel]`."""
+    values: Tensor | None
+    """`[key_heads, blocks, key_len, panel]`."""
+    shared: Tensor | None
+    """Columns that all heads have, `[blocks, key_len, panel]`."""
+
+
+def pack(batch: int, item: BatchItem, shared: Sequence[Tensor], panel: int, *, with_values: bool) -> Packed:
+    """Pack the keys of an item, its values if asked and all finite, and `shared` columns, `[key_len, columns]` each."""
+    values = None
+    if with_values and item.value is not None and item.spoiled_values is None:
+        values = _in_panels(item.value, panel)
+    beside = _in_panels(torch.cat([own.to(item.key) for own in shared], dim=1)[None], panel)[0] if shared else None
+    keys = _filled(item.key, 1, panel).unflatten(1, (-1, panel)).transpose(2, 3).contiguous()
+    return Packed(batch, keys, values, beside)
+
+
+def _in_panels(columns: Tensor, panel: int) -> Tensor:
+    """`[heads, key_len, columns]` as `[heads, blocks, key_len, panel]`."""
+    return _filled(columns, 2, panel).unflatten(2, (-1, panel)).transpose(1, 2).contiguous()
+
+
+def _filled(table: Tensor, dimension: int, panel: int) -> Tensor:
+    """The table with zeros at the end of a dimension, up to whole panels; itself where nothing is missing."""
+    room = -table.shape[dimension] % panel
+    return nn.functional.pad(table, (*(0, 0) * (table.dim() - 1 - dimension), 0, room)) if room else table
