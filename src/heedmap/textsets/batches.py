@@ -12,12 +12,18 @@ _SLACK = 8
 _OFTEN = 8
 
 
-def batches_of(texts: Iterable[Prepared], budget: int) -> Iterator[list[Prepared]]:
-    """Texts of like length, shortest first, with at most `budget` pairs (longest² · texts) each, but one text at least.
+def batches_of(texts: Iterable[Prepared], budget: int) -> list[list[Prepared]]:
+    """Texts of like length with at most `budget` pairs (longest² · texts) each, but one text at least.
 
     A length that 8 texts have gets batches of its own, without padding. Others share theirs with texts at most a
-    quarter longer than the shortest, or 8 tokens.
+    quarter longer than the shortest, or 8 tokens. Batches of the most tokens come first: later ones find room in the
+    memory that those leave behind, while batches that grow would each leave a hole too small for the next.
     """
+    return sorted(_cut(texts, budget), key=lambda batch: -len(batch) * len(batch[-1]))
+
+
+def _cut(texts: Iterable[Prepared], budget: int) -> Iterator[list[Prepared]]:
+    """The batches, the longest text of each last."""
     by_length: dict[int, list[Prepared]] = {}
     for text in sorted(texts, key=lambda text: text.place):
         by_length.setdefault(len(text), []).append(text)
