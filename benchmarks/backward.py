@@ -31,8 +31,8 @@ print(json.dumps({"bytes": run(n)}))
 
 def main() -> None:
     options = harness.options(__doc__)
-    options.add_argument("--length", type=int, default=8192)
-    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--length", type=harness.count, default=8192)
+    options.add_argument("--rounds", type=harness.count, default=5)
     given = options.parse_args()
     harness.ready()
     tensors = [torch.randn(1, 9, given.length, 64, requires_grad=True) for _ in range(3)]

@@ -22,7 +22,7 @@ STRIP_BYTES = 400 * 2**20
 
 def main() -> None:
     options = harness.options(__doc__)
-    options.add_argument("--length", type=int, default=1_000_000)
+    options.add_argument("--length", type=harness.count, default=1_000_000)
     given = options.parse_args()
     harness.ready()
     n, dim = given.length, 64

@@ -162,9 +162,11 @@ def main() -> None:
     options = harness.options(__doc__)
     options.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     options.add_argument("--model", default="minilm")
-    options.add_argument("--most", type=int, default=10_000, help="texts of the largest scan, several shards of them")
-    options.add_argument("--shard-texts", type=int, default=1024)
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument(
+        "--most", type=harness.count, default=10_000, help="texts of the largest scan, several shards of them"
+    )
+    options.add_argument("--shard-texts", type=harness.count, default=1024)
+    options.add_argument("--rounds", type=harness.count, default=3)
     given = options.parse_args()
     if given.most < 2 * given.shard_texts:
         options.error("--most has to fill two shards")

@@ -97,8 +97,8 @@ def page() -> str:
     long = with_longest(record("bench-long"))
     parts = [
         "# Benchmarks",
-        "Made by `python benchmarks/tables.py` from what `make bench FILE=book.txt` records, on one quiet machine "
-        f"({machine(long)}).",
+        "Made by `python benchmarks/tables.py` from what `make bench FILE=book.txt` records, on a quiet machine "
+        f"({machine(long)}) where nothing else is said.",
         "Methods take turns in one process; figures are medians; (×) is over torch's `scaled_dot_product_attention` on "
         "the same call. Before anything is timed each method is held to the textbook's form in float64. `measure` "
         "gives all default statistics, `attend` the output too; `eager` keeps the weights and gives no statistics.",
@@ -112,7 +112,10 @@ def page() -> str:
     ]
     for name, section in SECTIONS.items():
         if (RECORDS / f"{name}.json").exists():
-            parts += section(record(name))
+            found = record(name)
+            heading, *told = section(found)
+            elsewhere = [] if machine(found) == machine(long) else [f"On another machine ({machine(found)})."]
+            parts += [heading, *elsewhere, *told]
     return "\n\n".join(parts) + "\n"
 
 
