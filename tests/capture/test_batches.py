@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_a_padded_batch_of_a_decoder_gives_each_text_its_own_results(family, nam
 
 
 def test_a_left_padded_batch_of_a_trained_model_gives_each_text_its_own_results(smollm2):
-    model = smollm2.model.base_model
+    model = copy.deepcopy(smollm2.model.base_model).double()  # in float32 its products alone differ with the batch
     said = ("The cat sat on the mat because it was tired", "Rome is old.", "나는 사과를 먹었다")
     texts = [torch.tensor(smollm2.tokenizer(text)["input_ids"]) for text in said]
     longest = max(map(len, texts))

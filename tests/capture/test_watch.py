@@ -236,14 +236,16 @@ def test_models_in_half_precision_are_measured_on_their_own_rounded_inputs(famil
 
 def test_under_autocast_attention_runs_in_autocasts_dtype(family):
     model, ids = family("llama"), _ids()
-    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-        expected = model(input_ids=ids).logits
-        with watch(model, keep_inputs=True) as seen:
-            output = model(input_ids=ids).logits
+    with torch.no_grad():
+        exact = model(input_ids=ids).logits
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            plain = model(input_ids=ids).logits
+            with watch(model, keep_inputs=True) as seen:
+                output = model(input_ids=ids).logits
     inputs = seen.call(0).inputs
     assert inputs is not None
     assert inputs.query.dtype == inputs.key.dtype == torch.bfloat16
-    torch.testing.assert_close(output, expected, rtol=0, atol=0.05)
+    assert (output - exact).abs().max() <= 2 * (plain - exact).abs().max()
 
 
 def test_kept_inputs_give_the_weights_again(family):
