@@ -29,7 +29,7 @@ SWEEP = strips.NAME if native.extension() is None else native.NAME
 def run_once(settings: Settings) -> Complexity:
     """The experiment with a single run a process: memory is that of the first, and time is not looked at here.
 
-    Of two processes the one that took less counts: pages that a loaded system took from one and it touched again only add.
+    Of two processes the one that took less counts: pages that a loaded system took away and gave back only add.
     """
     run = complexity._run
 
