@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from heedmap.capture import freed
+
 HOLD = """
 from pathlib import Path
 from heedmap.capture.freed import LONG, give_back
@@ -30,8 +32,6 @@ def test_after_a_long_layer_freed_memory_goes_back_to_the_system() -> None:
 
 
 def test_after_a_short_layer_nothing_is_done() -> None:
-    from heedmap.capture import freed
-
     calls: list[int] = []
     original = freed._trim
     try:
@@ -42,3 +42,19 @@ def test_after_a_short_layer_nothing_is_done() -> None:
         assert calls == [0]
     finally:
         freed._trim = original
+
+
+def test_memory_is_given_back_after_growth_alone(monkeypatch) -> None:
+    held, given = [100 * 2**20], []
+
+    def trim(_: int) -> None:
+        given.append(held[0])
+        held[0] = 110 * 2**20
+
+    monkeypatch.setattr(freed, "resident_memory", lambda: held[0])
+    monkeypatch.setattr(freed, "_trim", lambda: trim)
+    growth = freed.Growth()
+    for now in (120, 164, 165, 170, 174, 175):  # the last is beyond 110 + 64
+        held[0] = now * 2**20
+        growth.check()
+    assert [bytes_ // 2**20 for bytes_ in given] == [165, 175]

@@ -13,7 +13,7 @@ import torch
 
 from heedmap.capture.account import implementation as implementation_of
 from heedmap.capture.account import model_entry, versions
-from heedmap.capture.freed import give_back
+from heedmap.capture.freed import Growth, give_back
 from heedmap.capture.known import Known
 from heedmap.capture.models import LoadedModel, resolve
 from heedmap.capture.quiet import quiet
@@ -67,6 +67,7 @@ class Measurer:
         self.loaded = loaded or resolve(settings.model)
         self._selection = Selection.of(settings.layers, settings.heads)
         self._reader = Reader(self.loaded, settings.max_tokens)
+        self._growth = Growth()
         self._calls: list[Call] = []
         self._windows: set[int] = set()
         pad = getattr(self.loaded.tokenizer, "pad_token_id", None)
@@ -97,6 +98,7 @@ class Measurer:
                 with opened(self._session), torch.no_grad():
                     for batch in batches_of(texts, self.settings.budget):
                         self._batch(batch, found, refused)
+                        self._growth.check()
             checked = self._check(texts, refused) if job.number == 0 else None
         finally:
             for module in training:
