@@ -35,7 +35,7 @@ def test_after_a_short_layer_nothing_is_done() -> None:
     calls: list[int] = []
     original = freed._trim
     try:
-        freed._trim = lambda: calls.append  # type: ignore[assignment]
+        freed._trim = lambda: calls.append
         freed.give_back(freed.LONG - 1)
         assert not calls
         freed.give_back(freed.LONG)
