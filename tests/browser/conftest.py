@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from heedmap.runs.reader import Run
+from heedmap.sets.reader import TextSet
 from heedmap.view.server import ViewServer
+from heedmap.view.set_server import SetServer
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright: `make install`")
 
@@ -127,6 +129,15 @@ def serve() -> Iterator[Callable[..., str]]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(scope="module")
+def address(found: TextSet) -> Iterator[str]:
+    """The address of a server of the set that a module calls `found`."""
+    with SetServer(found) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield server.url
+        server.shutdown()
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from tests.made_sets import json_lines, model_folder, texts
 
 from heedmap.sets.reader import TextSet
 from heedmap.textsets.scan import scan
-from heedmap.view.set_server import SetServer
 
 Page = Any
 LONG = "x" * 250
@@ -23,14 +21,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> TextSet:
     folder = tmp_path_factory.mktemp("sets")
     given = [*texts(4, 12), LONG, TURNED]
     return scan(json_lines(folder / "texts.jsonl", given), model_folder(folder / "model"), out=folder / "set")
-
-
-@pytest.fixture(scope="module")
-def address(found: TextSet) -> Iterator[str]:
-    with SetServer(found) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        yield server.url
-        server.shutdown()
 
 
 @pytest.fixture
