@@ -136,6 +136,7 @@ sanitize:
 	@cmake -S native -B build/sanitize -DHEEDMAP_SANITIZE=ON >/dev/null
 	@cmake --build build/sanitize --parallel 2 >/dev/null
 	@build/sanitize/fuzz $(STRIPS)
+	@build/sanitize/fuzz_back $(STRIPS)
 
 # The same for NEON on another processor: needs g++-aarch64-linux-gnu and qemu-user-static.
 .PHONY: sanitize-neon

@@ -7,38 +7,22 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "arrays.hpp"
 #include "strip_pass.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace heedmap {
+
+void bind_back(nb::module_& module);  // in bind_back.cpp
+
 namespace {
 
-template <typename T, int Dimensions>
-using Array = nb::ndarray<T, nb::ndim<Dimensions>, nb::device::cpu>;
-using Table = Array<float, 3>;
 using CellSizes = std::tuple<Index, Index, Index>;
-using Allowed = std::tuple<Index, Array<const bool, 3>>;
-
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument("[strip pass] " + message); }
-
-void check(bool fits, const char* message) {
-  if (!fits) refuse(message);
-}
-
-const Level& level_named(const std::optional<std::string>& name) {
-  if (!name) return *levels().front();
-  for (const Level* level : levels()) {
-    if (*name == level->name) return *level;
-  }
-  refuse("no instruction set " + *name + " on this machine");
-}
 
 void check_cells(const Cells& cells, Index length, const char* message) {
   check(cells.count > 0 && cells.size > 0 && cells.larger >= 0 && cells.larger < cells.count, message);
@@ -115,7 +99,7 @@ class Sweep {
       }
     }
     std::vector<Segment> segments;
-    for (auto& [start, table] : allowed) segments.push_back(segment(strip, start, table));
+    for (const Allowed& part : allowed) segments.push_back(segment(strip.heads, strip.rows, strip.keys, part));
     strip.segments = segments.data();
     strip.segment_count = static_cast<int>(segments.size());
     if (valid) {
@@ -147,12 +131,6 @@ class Sweep {
     const auto [start, stop] = asked;
     check(0 <= start && start <= stop && stop <= length, "expected a strip within the call");
     return {start, stop - start};
-  }
-
-  static void check_table(const Table& table, Index heads, Index rows, Index keys) {
-    check(static_cast<Index>(table.shape(0)) == heads && static_cast<Index>(table.shape(1)) == rows &&
-              static_cast<Index>(table.shape(2)) == keys,
-          "expected tables [heads, rows, keys] of the strip's sizes");
   }
 
   void take_query(Strip& strip, const Array<const float, 3>& query, const Array<const float, 4>& keys) const {
@@ -198,26 +176,6 @@ class Sweep {
     strip.output = output.data();
   }
 
-  template <typename A>
-  static bool dense(const A& array) {
-    if (array.size() == 0) return true;
-    std::int64_t expected = 1;
-    for (std::size_t i = array.ndim(); i-- > 0;) {
-      if (array.shape(i) > 1 && array.stride(i) != expected) return false;
-      expected *= static_cast<std::int64_t>(array.shape(i));
-    }
-    return true;
-  }
-
-  static void take_strides(const Table& table, std::ptrdiff_t& head, std::ptrdiff_t& row) {
-    check(table.shape(2) <= 1 || table.stride(2) == 1, "expected a table with keys side by side");
-    head = static_cast<std::ptrdiff_t>(table.stride(0));
-    row = static_cast<std::ptrdiff_t>(table.stride(1));
-    const auto keys = static_cast<std::ptrdiff_t>(table.shape(2)), rows = static_cast<std::ptrdiff_t>(table.shape(1));
-    check(rows <= 1 || row >= keys, "expected rows that do not overlap");
-    check(table.shape(0) <= 1 || head >= (rows - 1) * row + keys, "expected heads that do not overlap");
-  }
-
   void check_row_cells(const Strip& strip) const {
     if (strip.rows == 0) return;
     const Cells& cells = call_.row_cells;
@@ -227,20 +185,6 @@ class Sweep {
     check(first == last || (cells.start_of(first) == strip.row_start &&
                             cells.start_of(last + 1) == strip.row_start + strip.rows),
           "expected whole row cells, or a part of one");
-  }
-
-  static Segment segment(const Strip& strip, Index start, const Array<const bool, 3>& table) {
-    Segment segment;
-    segment.start = start;
-    segment.stop = start + static_cast<Index>(table.shape(2));
-    check(start >= 0 && segment.stop <= strip.keys, "expected a segment within the strip");
-    check(table.shape(0) == 1 || static_cast<Index>(table.shape(0)) == strip.heads, "expected a segment for the heads");
-    check(static_cast<Index>(table.shape(1)) == strip.rows, "expected a segment for the rows");
-    check(table.shape(2) <= 1 || table.stride(2) == 1, "expected a segment with keys side by side");
-    segment.allowed = reinterpret_cast<const std::uint8_t*>(table.data());
-    segment.head_stride = table.shape(0) == 1 ? 0 : static_cast<std::ptrdiff_t>(table.stride(0));
-    segment.row_stride = static_cast<std::ptrdiff_t>(table.stride(1));
-    return segment;
   }
 
   template <typename T>
@@ -327,6 +271,7 @@ NB_MODULE(_native, module) {
            "shared_dim"_a = 0, "output"_a.none().noconvert() = nb::none(), "allowed"_a,
            "valid"_a.none().noconvert(), "row_terms"_a.noconvert(), "top"_a.noconvert(), "threads"_a,
            "Take one strip, scores [heads, rows, keys] in place, and add what it holds to the results.");
+  bind_back(module);
 }
 
 }  // namespace heedmap

@@ -1,4 +1,5 @@
 // The strip pass for one instruction set; compiled once for each, with HEEDMAP_LEVEL naming it and flags to match.
+#include "back.hpp"
 #include "strip_pass.hpp"
 
 #include <math.h>
@@ -23,6 +24,7 @@ struct Group {
 #include "rows.hpp"
 #if defined(HEEDMAP_PRODUCTS)
 #include "products.hpp"
+#include "back_unit.hpp"
 #else
 constexpr Index PANEL = 0;
 #endif
@@ -47,6 +49,13 @@ bool run_unit(const Call& call, const Strip& strip, const Unit& rows, const Part
   return unit(call, strip, rows, partial, scratch);
 }
 
+void run_back([[maybe_unused]] const Back& back, [[maybe_unused]] const BackUnit& unit, [[maybe_unused]] float* tables) {
+#if defined(HEEDMAP_PRODUCTS)
+  const WithoutDenormals guard;
+  back_unit(back, unit, tables);
+#endif
+}
+
 void run_exponential(const float* x, float* y, Index count) {
   Index i = 0;
   for (; i + V::width <= count; i += V::width) V::store(y + i, exponential_of(V::load(x + i)));
@@ -59,6 +68,7 @@ void run_exponential(const float* x, float* y, Index count) {
 #define HEEDMAP_NAME(x) HEEDMAP_TEXT(x)
 
 extern const Level level;
-const Level level{HEEDMAP_NAME(HEEDMAP_LEVEL), PANEL, run_unit, add_columns, add_distances, run_exponential, soften_row};
+const Level level{HEEDMAP_NAME(HEEDMAP_LEVEL), PANEL,    run_unit,        add_columns,
+                  add_distances,               run_back, run_exponential, soften_row};
 
 }  // namespace heedmap::HEEDMAP_LEVEL

@@ -6,19 +6,19 @@ constexpr int TILE_ROWS = V::width == 16 ? 8 : 6;  // sums that fill the registe
 constexpr Index VALUE_KEYS = 512;  // keys whose values stay in a near cache while all rows of a group pass
 static_assert(PANEL <= MOST_PANEL);
 
-// c[i][0..PANEL) = (or +=) Σ_p a[i][p] · b[p][0..PANEL), for ROWS rows.
-template <int ROWS>
-inline void tile(const float* a, std::ptrdiff_t a_stride, const float* b, Index depth, float* c, std::ptrdiff_t c_stride,
-                 bool accumulate) {
+// c[i][0..PANEL) = (or +=) Σ_p a[i][p] · b[p][0..PANEL), for ROWS rows; ACROSS: a[p][i] instead of a[i][p].
+template <int ROWS, bool ACROSS>
+inline void tile(const float* a, std::ptrdiff_t a_stride, const float* b, std::ptrdiff_t b_stride, Index depth, float* c,
+                 std::ptrdiff_t c_stride, bool accumulate) {
   V::reg left[ROWS], right[ROWS];
   for (int i = 0; i < ROWS; ++i) {
     left[i] = accumulate ? V::load(c + i * c_stride) : V::set(0);
     right[i] = accumulate ? V::load(c + i * c_stride + V::width) : V::set(0);
   }
-  for (Index p = 0; p < depth; ++p, b += PANEL) {
+  for (Index p = 0; p < depth; ++p, b += b_stride) {
     const V::reg b_left = V::load(b), b_right = V::load(b + V::width);
     for (int i = 0; i < ROWS; ++i) {
-      const V::reg x = V::set(a[i * a_stride + p]);
+      const V::reg x = V::set(ACROSS ? a[p * a_stride + i] : a[i * a_stride + p]);
       left[i] = V::fma(x, b_left, left[i]);
       right[i] = V::fma(x, b_right, right[i]);
     }
@@ -30,13 +30,15 @@ inline void tile(const float* a, std::ptrdiff_t a_stride, const float* b, Index 
 }
 
 // The same for any number of rows.
-inline void tiles(const float* a, std::ptrdiff_t a_stride, const float* b, Index depth, float* c, std::ptrdiff_t c_stride,
-                  Index rows, bool accumulate) {
+template <bool ACROSS>
+inline void tiles(const float* a, std::ptrdiff_t a_stride, const float* b, std::ptrdiff_t b_stride, Index depth, float* c,
+                  std::ptrdiff_t c_stride, Index rows, bool accumulate) {
   Index r = 0;
   const auto many = [&](auto group) {
     constexpr int count = decltype(group)::rows;
     for (; r + count <= rows; r += count) {
-      tile<count>(a + r * a_stride, a_stride, b, depth, c + r * c_stride, c_stride, accumulate);
+      const float* from = a + (ACROSS ? r : r * a_stride);
+      tile<count, ACROSS>(from, a_stride, b, b_stride, depth, c + r * c_stride, c_stride, accumulate);
     }
   };
   many(Group<TILE_ROWS>{});
@@ -54,7 +56,7 @@ inline void score_rows(const Strip& strip, Index head, Index row, Index rows, In
   const Index start = first / PANEL;
   for (Index panel = start; panel * PANEL < last; ++panel) {
     const float* keys = strip.packed_keys + (key_head * strip.panels + panel) * strip.head_dim * PANEL;
-    tiles(query, strip.query_row_stride, keys, strip.head_dim, table + (panel - start) * PANEL, pitch, rows, false);
+    tiles<false>(query, strip.query_row_stride, keys, PANEL, strip.head_dim, table + (panel - start) * PANEL, pitch, rows, false);
   }
 }
 
@@ -71,7 +73,7 @@ inline void add_values(const Strip& strip, Index head, Index row, Index rows, In
       const float* panels = block < own ? strip.packed_values + (key_head * own + block) * strip.key_len * PANEL
                                         : strip.packed_shared + (block - own) * strip.key_len * PANEL;
       const float* values = panels + (first + start) * PANEL;
-      tiles(e + start, pitch, values, depth, sums + block * PANEL, width, rows, true);
+      tiles<false>(e + start, pitch, values, PANEL, depth, sums + block * PANEL, width, rows, true);
     }
   }
   for (Index r = 0; r < rows; ++r) {

@@ -148,6 +148,9 @@ struct Scratch {
   Index pitch = 0;
 };
 
+struct Back;  // in back.hpp
+struct BackUnit;
+
 // One instruction set: the same source, compiled for it.
 struct Level {
   const char* name;
@@ -158,6 +161,8 @@ struct Level {
   void (*add_columns)(double* received, const float* columns, Index start, Index stop);
   // Add diagonals [start, stop): `distances[i]` goes to `profile[last - i]`.
   void (*add_distances)(double* profile, const float* distances, Index last, Index start, Index stop);
+  // A unit of the way back, with room for two tables [BACK_ROWS, BACK_PITCH]; only where there is a panel.
+  void (*back)(const Back&, const BackUnit&, float* tables);
   // y[i] = exp(x[i]) for x <= 0, and cap * tanh(x[i] / cap): for tests of their accuracy.
   void (*exponential)(const float* x, float* y, Index count);
   void (*soften)(float* x, Index count, float cap);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import numpy as np
@@ -167,17 +167,17 @@ def attend(
             "attend", expected="a mask that needs no gradient", got="requires_grad=True", do="give mask.detach()"
         )
     prepared = _prepared(inputs, statistics, kernel, None, strip_bytes, map_size, top)
-    found: list[Measurements] = []
-
-    def run() -> Tensor:
-        swept = prepared.run()
-        found.append(swept.measurements)
-        assert swept.output is not None
-        return swept.output
-
     logits = sinks if isinstance(sinks, Tensor) else None
-    output = StripAttention.apply(query, key, value, logits, prepared.task, run)
-    return Attended(output, found[0])
+    asking = any(tensor is not None and tensor.requires_grad for tensor in (query, key, value, logits))
+    prepared = replace(prepared, task=replace(prepared.task, with_terms=asking and torch.is_grad_enabled()))
+    swept: list[Swept] = []
+
+    def run() -> Swept:
+        swept.append(prepared.swept())
+        return swept[0]
+
+    output = StripAttention.apply(query, key, value, logits, prepared.task, run, prepared.kernel.gradients)
+    return Attended(output, prepared.measurements(swept[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,15 +215,20 @@ class _Prepared:
     ratios: Mapping[str, Ratio]
 
     def run(self) -> Found:
+        swept = self.swept()
+        return Found(swept.output, self.measurements(swept))
+
+    def swept(self) -> Swept:
         folded = fold(self.task)
         if folded is None:
-            swept = self.kernel.sweep(self.task)
-        else:
-            try:
-                swept = unfold(self.kernel.sweep(folded), self.task)
-            except NotFiniteError as error:
-                raise unfolded(error, self.task) from None
-        return Found(swept.output, _measurements(self.task, swept, self.ratios, self.kernel.NAME))
+            return self.kernel.sweep(self.task)
+        try:
+            return unfold(self.kernel.sweep(folded), self.task)
+        except NotFiniteError as error:
+            raise unfolded(error, self.task) from None
+
+    def measurements(self, swept: Swept) -> Measurements:
+        return _measurements(self.task, swept, self.ratios, self.kernel.NAME)
 
 
 def _prepared(

@@ -11,11 +11,11 @@ from torch import Tensor
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.errors import UnsupportedError
 from heedmap.kernels.batch_item import all_finite
-from heedmap.kernels.gradients import gradients
-from heedmap.kernels.plan import Task
+from heedmap.kernels.gradients import Backward, Gradients
+from heedmap.kernels.plan import Swept, Task
 
 FORMULA = ("scale", "mask", "softcap", "query_offset", "key_offset", "valid_queries", "cross")
-Again = Callable[[Tensor, Tensor, Tensor, Tensor | None], Task]
+Flow = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor], Gradients]
 
 
 class StripAttention(torch.autograd.Function):
@@ -23,11 +23,20 @@ class StripAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None, task: Task, run: Callable[[], Tensor]
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        sinks: Tensor | None,
+        task: Task,
+        run: Callable[[], Swept],
+        backward: Backward,
     ) -> Tensor:
-        """`run()` sweeps `task`, whose inputs are these tensors, and gives the output."""
-        output = run()
-        ctx.again = _again(task, None if sinks is not None else task.inputs.sinks)
+        """`run()` sweeps `task`, whose inputs are these tensors, by the kernel whose `backward` pass this is."""
+        swept = run()
+        output = swept.output
+        assert output is not None
+        ctx.flow = _flow(task, None if sinks is not None else task.inputs.sinks, backward, swept.terms)
         ctx.save_for_backward(query, key, value, sinks, output)
         return output
 
@@ -35,7 +44,7 @@ class StripAttention(torch.autograd.Function):
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, flowing: Tensor
     ) -> tuple[Tensor | None, ...]:
-        return (*_Backward.apply(*ctx.saved_tensors, flowing, ctx.again, ctx.needs_input_grad[:4]), None, None)
+        return (*_Backward.apply(*ctx.saved_tensors, flowing, ctx.flow, ctx.needs_input_grad[:4]), *[None] * 3)
 
 
 class _Backward(torch.autograd.Function):
@@ -50,13 +59,13 @@ class _Backward(torch.autograd.Function):
         sinks: Tensor | None,
         output: Tensor,
         flowing: Tensor,
-        again: Again,
+        flow: Flow,
         needed: tuple[bool, ...],
     ) -> tuple[Tensor | None, ...]:
         if not all_finite(output):  # what saw NaN or infinity among the values is NaN whatever the weights are
             lost = output.isnan()
             output, flowing = output.masked_fill(lost, 0), flowing.masked_fill(lost, 0)
-        found = gradients(again(query, key, value, sinks), output, flowing)
+        found = flow(query, key, value, sinks, output, flowing)
         of_sinks = None if sinks is None or found.sinks is None else found.sinks.to(sinks.dtype)
         parts = (found.query, found.key, found.value, of_sinks)
         return tuple(part if wanted else None for part, wanted in zip(parts, needed, strict=True))
@@ -71,14 +80,16 @@ class _Backward(torch.autograd.Function):
         )
 
 
-def _again(task: Task, sinks: Tensor | None) -> Again:
-    """What makes the task anew from its tensors and holds none of them: autograd keeps them, sees whether they were
-    changed, and gives them up where a checkpoint computes them again."""
+def _flow(task: Task, sinks: Tensor | None, backward: Backward, terms: Tensor | None) -> Flow:
+    """The backward pass from tensors of which it holds none: autograd keeps them, sees whether they were changed, and
+    gives them up where a checkpoint computes them again."""
     formula = {name: getattr(task.inputs, name) for name in FORMULA}
     grid, rows, strip_bytes = task.grid, task.rows, task.strip_bytes
 
-    def made(query: Tensor, key: Tensor, value: Tensor, logits: Tensor | None) -> Task:
+    def flow(
+        query: Tensor, key: Tensor, value: Tensor, logits: Tensor | None, output: Tensor, flowing: Tensor
+    ) -> Gradients:
         inputs = AttentionInputs(query, key, value, sinks=sinks if logits is None else logits, **formula)
-        return Task(inputs, (), grid, rows, strip_bytes, with_output=True)
+        return backward(Task(inputs, (), grid, rows, strip_bytes, with_output=True), output, flowing, terms)
 
-    return made
+    return flow

@@ -51,7 +51,8 @@ def unfold(swept: Swept, task: Task) -> Swept:
     """What the folded sweep found, as the task's own: counts that hold for all heads hold for all texts."""
     batch = task.inputs.batch
     states = {name: _as_texts(state, batch) for name, state in swept.states.items()}
-    return Swept(states, None if swept.output is None else _as_texts(swept.output, batch))
+    terms = None if swept.terms is None else swept.terms.unflatten(2, (batch, -1))[:, 0]
+    return Swept(states, None if swept.output is None else _as_texts(swept.output, batch), terms)
 
 
 def unfolded(error: NotFiniteError, task: Task) -> NotFiniteError:

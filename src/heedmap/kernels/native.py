@@ -1,23 +1,24 @@
 """The sweep with a fused strip pass in C++, on a CPU.
 
-Torch computes the scores of a strip; one pass over them, in place, does the rest: softmax, row terms, sums by key, by
-distance and by cell. Statistics that the pass does not know run through their torch terms on the same strip.
+One pass over the scores of a strip does it all: softmax, row terms, sums by key, by distance and by cell. The extension
+multiplies too where it can and the mask adds nothing to the scores, else torch does. Statistics that the pass does not
+know run through their torch terms on the same strip.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
 from heedmap.attention.inputs import AttentionInputs
+from heedmap.kernels import gradients as in_torch
+from heedmap.kernels import native_gradients
 from heedmap.kernels.batch_item import BatchItem, all_finite
+from heedmap.kernels.extension import extension, openmp_parallel, side_by_side
+from heedmap.kernels.gradients import Gradients
 from heedmap.kernels.hiding import bias_of, doubtful_segments, not_finite
 from heedmap.kernels.packing import Packed, pack
 from heedmap.kernels.plan import Block, Swept, Task, blocks
@@ -66,29 +67,6 @@ LINE = 16  # floats of a cache line
 _NOTHING = torch.empty(0)
 
 
-@cache
-def extension() -> ModuleType | None:
-    """The compiled pass; None where heedmap was installed without it. One that does not load raises ImportError."""
-    try:
-        return import_module("heedmap._native")
-    except ModuleNotFoundError as missing:
-        if missing.name != "heedmap._native":
-            raise
-        return None
-
-
-def openmp_parallel() -> int:
-    """Address of `GOMP_parallel` in the OpenMP runtime that torch has loaded, or 0 where there is none.
-
-    Threads of a matrix product spin for a while when it is done, waiting for the next: a second team of threads would
-    have to share the cores with them. So the pass borrows theirs.
-    """
-    try:
-        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value or 0
-    except (AttributeError, OSError):  # another OpenMP runtime, or none
-        return 0
-
-
 def unsupported(inputs: AttentionInputs, statistics: Sequence[Statistic]) -> str | None:
     """Why this kernel cannot take the call, or None."""
     module = extension()
@@ -120,6 +98,9 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
         with_tables |= not all_finite(inputs.value)
         shape = (inputs.batch, inputs.query_heads, inputs.query_len, inputs.value.shape[-1])
         output = torch.zeros(shape, dtype=inputs.query.dtype)
+    kept = None
+    if task.with_terms and _products(inputs, instruction_set):
+        kept = torch.empty(4, inputs.batch, inputs.query_heads, inputs.query_len)
     with torch.autocast("cpu", enabled=False):
         item = BatchItem(inputs)
         room = _Room(task, states, item, with_tables, riders, instruction_set)
@@ -134,6 +115,9 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
             if output is not None:
                 rows = output[block.batch, block.head_start : block.head_stop, block.row_start : block.row_stop]
             passed = room.take(block, valid, rows)
+            if kept is not None:
+                of_rows = slice(block.row_start, block.row_stop)
+                kept[:, block.batch, block.head_start : block.head_stop, of_rows] = passed.terms
             if not others:
                 continue
             strip = passed.strip()
@@ -141,7 +125,14 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
                 strip.weights.masked_fill_(~valid[:, None], 0)
             for statistic in others:
                 statistic.update(states[statistic.name], strip, task.grid)
-    return Swept(states, output)
+    return Swept(states, output, kept)
+
+
+def gradients(task: Task, output: Tensor, flowing: Tensor, terms: Tensor | None) -> Gradients:
+    """The backward pass of a sweep; see `heedmap.kernels.gradients.gradients`."""
+    if terms is None:
+        return in_torch.gradients(task, output, flowing)
+    return native_gradients.gradients(task, output, flowing, terms)
 
 
 @dataclass(frozen=True)
@@ -244,7 +235,7 @@ class _Room:
         keys = block.key_stop - block.key_start
         segments = doubtful_segments(inputs, block)
         heads_of, rows_of = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
-        query = _side_by_side(self._item.query(heads_of, rows_of))
+        query = side_by_side(self._item.query(heads_of, rows_of))
         given: dict[str, Tensor | None] = {"scores": None}
         written: Tensor | None = None
         shared_dim = sum(self._widths)
@@ -274,7 +265,7 @@ class _Room:
             rows=(block.row_start, block.row_stop),
             keys=(block.key_start, block.key_stop),
             cell_rows=block.cell_rows,
-            allowed=[(segment.start - block.key_start, _side_by_side(segment.allowed)) for segment in segments],
+            allowed=[(segment.start - block.key_start, side_by_side(segment.allowed)) for segment in segments],
             valid=None if valid is None else valid.contiguous(),
             shared_dim=shared_dim,
             row_terms=terms,
@@ -344,8 +335,3 @@ def _biased(inputs: AttentionInputs) -> bool:
 
 def _sizes(cells: Cells) -> tuple[int, int, int]:
     return cells.count, cells.size, cells.larger
-
-
-def _side_by_side(table: Tensor) -> Tensor:
-    """The same, numbers of a row next to one another in memory, as the pass reads them."""
-    return table if table.stride(-1) == 1 or table.shape[-1] == 1 else table.contiguous()

@@ -28,18 +28,22 @@ def pack(batch: int, item: BatchItem, shared: Sequence[Tensor], panel: int, *, w
     """Pack the keys of an item, its values if asked and all finite, and `shared` columns, `[key_len, columns]` each."""
     values = None
     if with_values and item.value is not None and item.spoiled_values is None:
-        values = _in_panels(item.value, panel)
-    beside = _in_panels(torch.cat([own.to(item.key) for own in shared], dim=1)[None], panel)[0] if shared else None
-    keys = _filled(item.key, 1, panel).unflatten(1, (-1, panel)).transpose(2, 3).contiguous()
-    return Packed(batch, keys, values, beside)
+        values = in_columns(item.value, panel)
+    beside = in_columns(torch.cat([own.to(item.key) for own in shared], dim=1)[None], panel)[0] if shared else None
+    return Packed(batch, in_rows(item.key, panel), values, beside)
 
 
-def _in_panels(columns: Tensor, panel: int) -> Tensor:
-    """`[heads, key_len, columns]` as `[heads, blocks, key_len, panel]`."""
-    return _filled(columns, 2, panel).unflatten(2, (-1, panel)).transpose(1, 2).contiguous()
+def in_rows(rows: Tensor, panel: int) -> Tensor:
+    """`[heads, key_len, dim]` as `[heads, panels, dim, panel]`: rows of a panel side by side."""
+    return filled(rows, 1, panel).unflatten(1, (-1, panel)).transpose(2, 3).contiguous()
 
 
-def _filled(table: Tensor, dimension: int, panel: int) -> Tensor:
+def in_columns(columns: Tensor, panel: int) -> Tensor:
+    """`[heads, key_len, columns]` as `[heads, blocks, key_len, panel]`: columns of a panel side by side."""
+    return filled(columns, 2, panel).unflatten(2, (-1, panel)).transpose(1, 2).contiguous()
+
+
+def filled(table: Tensor, dimension: int, panel: int) -> Tensor:
     """The table with zeros at the end of a dimension, up to whole panels; itself where nothing is missing."""
     room = -table.shape[dimension] % panel
     return nn.functional.pad(table, (*(0, 0) * (table.dim() - 1 - dimension), 0, room)) if room else table

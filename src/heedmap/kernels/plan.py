@@ -25,6 +25,8 @@ class Task:
     rows: tuple[int, int]
     strip_bytes: int
     with_output: bool
+    with_terms: bool = False
+    """Whether a backward pass will follow, and want the kernel's terms of each row."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Swept:
 
     states: dict[str, Tensor]
     output: Tensor | None
+    terms: Tensor | None = None
+    """What the kernel's own backward pass takes; None where it computes it again."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ UNIT_ROWS = 32
 """Rows whose sums are added up on their own; strips are cut between units, so that sums round alike in all of them."""
 
 
-def strip_size(key_len: int, room: int) -> tuple[int, int]:
+def strip_size(key_len: int, room: int, least_rows: int = LEAST_ROWS) -> tuple[int, int]:
     """Rows and scores of a strip that may hold `room` scores, where they are held."""
-    elements = max(1, min(room, BEST_ELEMENTS + LEAST_ROWS * key_len))
+    elements = max(1, min(room, BEST_ELEMENTS + least_rows * key_len))
     return max(1, min(MOST_ROWS, elements // key_len)), elements
 
 
@@ -72,7 +76,7 @@ def sums_size(key_len: int, heads: int, room: int) -> tuple[int, int]:
     return rows, units
 
 
-def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
+def blocks(task: Task, tables: int, *, held: bool = True, least_rows: int = LEAST_ROWS) -> Iterator[Block]:
     """The strips of a task, of which `tables` numbers are held for each score.
 
     Rows are cut by the lengths and the item's own mask, so that what a row gives does not depend on what else is in the
@@ -82,7 +86,7 @@ def blocks(task: Task, tables: int, *, held: bool = True) -> Iterator[Block]:
     """
     inputs = task.inputs
     room = task.strip_bytes // inputs.compute_dtype.itemsize
-    rows, elements = strip_size(inputs.key_len, room // tables)
+    rows, elements = strip_size(inputs.key_len, room // tables, least_rows)
     units = 0
     if not held:
         rows, units = sums_size(inputs.key_len, inputs.query_heads, room)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels.batch_item import BatchItem
+from heedmap.kernels.gradients import gradients
 from heedmap.kernels.hiding import bias_of, doubtful_segments, not_finite
 from heedmap.kernels.plan import Block, Swept, Task, blocks
 from heedmap.kernels.scores import largest, product, weighted_values
@@ -20,6 +21,7 @@ from heedmap.statistics.base import Statistic
 from heedmap.statistics.skew import SkewBuffer
 from heedmap.statistics.strip import GONE, Strip
 
+__all__ = ["NAME", "gradients", "sweep", "unsupported"]
 NAME = "strips"
 TABLES = 4  # scores, weights, scratch, and what a term of one's own may add
 

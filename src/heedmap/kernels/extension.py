@@ -1,0 +1,39 @@
+"""The compiled part, where heedmap was installed with it."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+
+@cache
+def extension() -> ModuleType | None:
+    """The compiled pass; None where heedmap was installed without it. One that does not load raises ImportError."""
+    try:
+        return import_module("heedmap._native")
+    except ModuleNotFoundError as missing:
+        if missing.name != "heedmap._native":
+            raise
+        return None
+
+
+def openmp_parallel() -> int:
+    """Address of `GOMP_parallel` in the OpenMP runtime that torch has loaded, or 0 where there is none.
+
+    Threads of a matrix product spin for a while when it is done, waiting for the next: a second team of threads would
+    have to share the cores with them. So the pass borrows theirs.
+    """
+    try:
+        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value or 0
+    except (AttributeError, OSError):  # another OpenMP runtime, or none
+        return 0
+
+
+def side_by_side(table: Tensor) -> Tensor:
+    """The same, numbers of a row next to one another in memory, as the extension reads them."""
+    return table if table.stride(-1) == 1 or table.shape[-1] == 1 else table.contiguous()
