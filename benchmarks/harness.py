@@ -16,7 +16,7 @@ import green
 from heedmap.errors import HeedmapError
 from heedmap.experiments import turns
 from heedmap.experiments.bench import refuse_if_busy
-from heedmap.kernels import native
+from heedmap.kernels.extension import extension
 from heedmap.machine import describe_machine
 
 RECORDS = Path(__file__).resolve().parent / "record"
@@ -50,7 +50,7 @@ def finish(document: dict[str, Any]) -> None:
     """Print the document and the machine it was made on as one line; with --record also keep it for the tables."""
     import torch
 
-    module = native.extension()
+    module = extension()
     machine = describe_machine() | {
         "capability": torch.backends.cpu.get_cpu_capability(),
         "instructions": None if module is None else module.instruction_sets()[0],

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from heedmap.cli.main import main
-from heedmap.kernels import native
+from heedmap.kernels import extension
 
 
 def findings(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
@@ -21,7 +21,7 @@ def test_it_names_the_instructions_that_run(
 ) -> None:
     module = ModuleType("compiled")
     module.instruction_sets = lambda: ["avx2", "scalar"]  # type: ignore[attr-defined]
-    monkeypatch.setattr(native, "extension", lambda: module)
+    monkeypatch.setattr(extension, "extension", lambda: module)
     kernel = findings(capsys)["kernel native"]
     assert kernel["well"]
     assert "by avx2 instructions (can also run scalar)" in kernel["found"]
@@ -30,7 +30,7 @@ def test_it_names_the_instructions_that_run(
 def test_it_says_what_to_do_where_nothing_was_compiled(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(native, "extension", lambda: None)
+    monkeypatch.setattr(extension, "extension", lambda: None)
     kernel = findings(capsys)["kernel native"]
     assert not kernel["well"]
     assert "C++17 compiler" in kernel["do"]
@@ -42,7 +42,7 @@ def test_a_compiled_part_that_does_not_load_is_told_with_its_error(
     def broken() -> ModuleType:
         raise ImportError("undefined symbol: x")
 
-    monkeypatch.setattr(native, "extension", broken)
+    monkeypatch.setattr(extension, "extension", broken)
     assert "does not load: undefined symbol: x" in findings(capsys)["kernel native"]["found"]
 
 

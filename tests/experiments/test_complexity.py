@@ -17,12 +17,13 @@ from heedmap.experiments.operations import Shape, eager_bytes, sdpa_bytes, state
 from heedmap.experiments.point import PRODUCT, Order, eager, measure_point, repeated
 from heedmap.experiments.products import measure_products
 from heedmap.kernels import native, strips
+from heedmap.kernels.extension import extension
 from heedmap.machine import available_memory, peak_memory, resident_memory, total_memory
 from heedmap.measure import attend
 
 KERNELS = methods()[2:]
 PRODUCTS = [{"rows": 8, "inner": 8, "columns": 8, "operations_per_second": rate} for rate in (1e9, 4e9, 2e9)]
-SWEEP = strips.NAME if native.extension() is None else native.NAME
+SWEEP = strips.NAME if extension() is None else native.NAME
 """The kernel that "auto" takes here."""
 
 

@@ -10,15 +10,17 @@ import torch
 from tests.laws.cases import CASES, random_inputs
 
 from heedmap.attention import AttentionInputs, masks
+from heedmap.attention.reference import scaled_dot_product_attention
 from heedmap.errors import InputError, UnsupportedError
 from heedmap.kernels import native
+from heedmap.kernels.extension import extension, openmp_parallel
 from heedmap.kernels.plan import Task
 from heedmap.measure import attend, measure
 from heedmap.statistics import choose
 from heedmap.statistics.base import Grid
 
-pytestmark = pytest.mark.skipif(native.extension() is None, reason="heedmap installed without its compiled part")
-MODULE = native.extension()
+pytestmark = pytest.mark.skipif(extension() is None, reason="heedmap installed without its compiled part")
+MODULE = extension()
 SETS: list[str] = [] if MODULE is None else MODULE.instruction_sets()
 SOME = [
     case for case in CASES if case.name in ("length 1025", "mask function", "softcap and sinks", "left-padded rows")
@@ -44,7 +46,7 @@ def test_the_number_of_threads_changes_no_bit(case, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.name)
 def test_every_instruction_set_gives_the_same_sweep(case) -> None:
-    module = native.extension()
+    module = extension()
     assert module is not None
     sets = module.instruction_sets()
     plain = swept(case.build(), sets[-1])
@@ -127,6 +129,19 @@ def test_a_statistic_of_ones_own_runs_on_the_same_strips(length: int) -> None:
     torch.testing.assert_close(alone.output, among.output, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", ["native", "strips"])
+@pytest.mark.parametrize("statistics", ["default", "all"])
+@pytest.mark.parametrize("largest", [1e30, 1e36, 3e38, -3e38])
+def test_values_near_the_largest_number_do_not_overflow_in_sums(largest: float, statistics: str, kernel: str) -> None:
+    query, key = torch.randn(2, 2, 300, 8), torch.randn(2, 2, 300, 8)
+    value = torch.full((2, 2, 300, 3), largest)
+    value[1] = torch.randn(2, 300, 3)
+    output = attend(query, key, value, statistics=statistics, kernel=kernel).output
+    torch.testing.assert_close(output[0], value[0], rtol=1e-5, atol=0)
+    wanted, _ = scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(output[1], wanted[1])
+
+
 def test_inputs_are_left_as_they_are() -> None:
     query, key, value = (torch.randn(1, 2, 33, 8) for _ in range(3))
     copies = query.clone(), key.clone(), value.clone()
@@ -146,4 +161,4 @@ def test_half_precision_inputs_are_summed_in_float32(dtype: torch.dtype) -> None
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch has another OpenMP runtime")
 def test_the_threads_are_those_of_torch() -> None:
-    assert (native.openmp_parallel() != 0) == torch.backends.openmp.is_available()
+    assert (openmp_parallel() != 0) == torch.backends.openmp.is_available()

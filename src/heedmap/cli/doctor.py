@@ -56,12 +56,12 @@ def _versions() -> Finding:
 def _kernels() -> list[Finding]:
     import torch
 
-    from heedmap.kernels import native
+    from heedmap.kernels.extension import extension
 
     devices = "CPU and CUDA" if torch.cuda.is_available() else "CPU"
     strips = Finding("kernel strips", f"torch, on {devices}")
     try:
-        module = native.extension()
+        module = extension()
     except ImportError as error:
         return [Finding("kernel native", f"compiled, but does not load: {error}", well=False, do=REBUILD), strips]
     if module is None:
@@ -75,9 +75,9 @@ def _kernels() -> list[Finding]:
 def _threads() -> Finding:
     import torch
 
-    from heedmap.kernels import native
+    from heedmap.kernels.extension import openmp_parallel
 
-    shared = native.openmp_parallel() != 0
+    shared = openmp_parallel() != 0
     whose = "torch's own, which the native kernel shares" if shared else "torch's; the native kernel has as many"
     return Finding("threads", f"{torch.get_num_threads()}, {whose}")
 

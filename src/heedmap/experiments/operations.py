@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels import native, strips
+from heedmap.kernels.extension import extension
 from heedmap.kernels.plan import MOST_ROWS, UNIT_ROWS, strip_size, sums_size
 from heedmap.measure import MAP_SIZE, STRIP_BYTES
 from heedmap.statistics.base import Grid
@@ -84,7 +85,7 @@ def sweep_bytes(shape: Shape, statistics: str | Sequence[str] = "default", kerne
     query = 4 * shape.n * shape.heads * shape.head_dim
     copies = query + (0 if shape.itemsize == 4 else keys // shape.batch)
     if kernel is None:
-        kernel = strips.NAME if native.extension() is None else native.NAME
+        kernel = strips.NAME if extension() is None else native.NAME
     work = native_bytes(shape) if kernel == native.NAME else strip_bytes(shape)
     return state_bytes(shape, statistics) + shape.output_bytes + copies + work
 
@@ -95,7 +96,7 @@ def native_bytes(shape: Shape) -> int:
     Where it multiplies too: keys and values packed, and while they are packed a copy of each, then two sums a key for
     each 32 rows of a strip's heads. Elsewhere the scores of one strip, and the sums.
     """
-    module = native.extension()
+    module = extension()
     panel = 0 if module is None else module.panel()
     if not panel:
         return strip_bytes(shape, tables=1) + 16 * shape.n * -(-min(shape.n, MOST_ROWS) // UNIT_ROWS)

@@ -24,6 +24,8 @@ class BatchItem:
         """`[key_heads, key_len, value_dim]`."""
         self.spoiled_values: Tensor | None = None
         """Bool like `value`, or None where all are finite."""
+        self.summable = True
+        """Whether values may be summed over all keys before they are divided; see `summable`."""
 
     def enter(self, batch: int) -> bool:
         """Take the batch item `batch`, unless it is at hand already; whether it was not."""
@@ -34,7 +36,8 @@ class BatchItem:
         self.key = _numbers(inputs.key[batch].to(dtype))
         if inputs.value is not None:
             value = inputs.value[batch].to(dtype)
-            self.spoiled_values = None if all_finite(value) else ~torch.isfinite(value)
+            self.summable = summable(value, dtype)
+            self.spoiled_values = None if self.summable or all_finite(value) else ~torch.isfinite(value)
             self.value = value if self.spoiled_values is None else value.masked_fill(self.spoiled_values, 0)
         return True
 
@@ -51,3 +54,10 @@ def _numbers(table: Tensor) -> Tensor:
 def all_finite(table: Tensor) -> bool:
     """Whether there is no NaN and no infinity; their sum tells, unless finite numbers overflow in it."""
     return bool(torch.isfinite(table.sum())) or bool(torch.isfinite(table).all())
+
+
+def summable(value: Tensor, dtype: torch.dtype) -> bool:
+    """Whether as many values as there are keys, `[…, key_len, value_dim]`, have a finite sum in `dtype`, whatever they
+    are: then weights may be divided by their sum after the product instead of before."""
+    low, high = (float(bound) for bound in value.aminmax())
+    return max(-low, high) * value.shape[-2] < torch.finfo(dtype).max

@@ -16,7 +16,7 @@ from torch import Tensor
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels import gradients as in_torch
 from heedmap.kernels import native_gradients
-from heedmap.kernels.batch_item import BatchItem, all_finite
+from heedmap.kernels.batch_item import BatchItem, summable
 from heedmap.kernels.extension import extension, openmp_parallel, side_by_side
 from heedmap.kernels.gradients import Gradients
 from heedmap.kernels.hiding import bias_of, doubtful_segments, not_finite
@@ -95,7 +95,7 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
     with_tables = any(not isinstance(statistic, COUNTS) and statistic not in riders for statistic in others)
     output = None
     if task.with_output and inputs.value is not None:
-        with_tables |= not all_finite(inputs.value)
+        with_tables |= not summable(inputs.value, inputs.compute_dtype)
         shape = (inputs.batch, inputs.query_heads, inputs.query_len, inputs.value.shape[-1])
         output = torch.zeros(shape, dtype=inputs.query.dtype)
     kept = None
@@ -239,7 +239,7 @@ class _Room:
         given: dict[str, Tensor | None] = {"scores": None}
         written: Tensor | None = None
         shared_dim = sum(self._widths)
-        inside = output is not None and self.products and self._item.spoiled_values is None
+        inside = output is not None and self.products and self._item.summable
         if self._with_tables or not self.products:
             given["scores"] = self._score_table(heads, rows, keys)
         if self.products:

@@ -25,9 +25,9 @@ class Packed:
 
 
 def pack(batch: int, item: BatchItem, shared: Sequence[Tensor], panel: int, *, with_values: bool) -> Packed:
-    """Pack the keys of an item, its values if asked and all finite, and `shared` columns, `[key_len, columns]` each."""
+    """Pack the keys of an item, its values if asked and summable, and `shared` columns, `[key_len, columns]` each."""
     values = None
-    if with_values and item.value is not None and item.spoiled_values is None:
+    if with_values and item.value is not None and item.summable:
         values = in_columns(item.value, panel)
     beside = in_columns(torch.cat([own.to(item.key) for own in shared], dim=1)[None], panel)[0] if shared else None
     return Packed(batch, in_rows(item.key, panel), values, beside)
