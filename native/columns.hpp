@@ -60,54 +60,6 @@ inline void add_some_rows(const float* w, std::ptrdiff_t stride, const float* by
   each(Group<1>{});
 }
 
-inline double sum_of(const float* x, Index count) {
-  double parts[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-  Index i = 0;
-  for (; i + 8 <= count; i += 8) {
-    for (int j = 0; j < 8; ++j) parts[j] += static_cast<double>(x[i + j]);
-  }
-  double sum = ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
-  for (; i < count; ++i) sum += static_cast<double>(x[i]);
-  return sum;
-}
-
-inline float largest_of(const float* x, Index count) {
-  float high = 0;
-  Index i = 0;
-  if (count >= V::width) {
-    V::reg wide = V::set(0);
-    for (; i + V::width <= count; i += V::width) wide = V::max(V::load(x + i), wide);
-    high = V::largest(wide);
-  }
-  for (; i < count; ++i) high = x[i] > high ? x[i] : high;
-  return high;
-}
-
-// Sums and largest weights of one row cell, pooled by key cell into `cells` and `largest_cells`.
-inline void pool(const Call& call, const Strip& strip, const float* columns, const float* largest, double* cells,
-                 float* largest_cells) {
-  const Cells& keys = call.key_cells;
-  Index cell = keys.cell_of(strip.key_start);
-  if (keys.size == 1 && keys.larger == 0) {  // short texts: each key is a cell
-    for (Index k = 0; cells && k < strip.keys; ++k) cells[cell + k] += static_cast<double>(columns[k]);
-    for (Index k = 0; largest_cells && k < strip.keys; ++k) {
-      largest_cells[cell + k] = largest[k] > largest_cells[cell + k] ? largest[k] : largest_cells[cell + k];
-    }
-    return;
-  }
-  Index end = keys.start_of(cell + 1) - strip.key_start;
-  for (Index k = 0; k < strip.keys; ++cell) {
-    const Index stop = end < strip.keys ? end : strip.keys;
-    if (cells) cells[cell] += sum_of(columns + k, stop - k);
-    if (largest_cells) {
-      const float high = largest_of(largest + k, stop - k);
-      if (high > largest_cells[cell]) largest_cells[cell] = high;
-    }
-    k = stop;
-    end += keys.size + (cell + 1 < keys.larger ? 1 : 0);
-  }
-}
-
 inline void clear(float* x, Index count) { memset(x, 0, static_cast<std::size_t>(count) * sizeof(float)); }
 
 // Keys [first, last) of a strip that some row of a group may see; outside them all are hidden.

@@ -28,6 +28,7 @@ struct Group {
 #else
 constexpr Index PANEL = 0;
 #endif
+#include "pool.hpp"
 #include "columns.hpp"
 
 namespace {

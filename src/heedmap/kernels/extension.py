@@ -22,6 +22,7 @@ def extension() -> ModuleType | None:
         return None
 
 
+@cache
 def openmp_parallel() -> int:
     """Address of `GOMP_parallel` in the OpenMP runtime that torch has loaded, or 0 where there is none.
 
