@@ -43,7 +43,7 @@ def test_the_summary_says_what_heads_do_and_what_was_left_out(given, made, capsy
 def test_reasons_beyond_the_first_are_counted(given, tmp_path: Path, capsys) -> None:
     bad = json_lines(tmp_path / "bad.jsonl", [*texts(1), "", " ", 3, [], None, {}], "body")
     assert main(["scan", str(bad), *given[1:], "--out", str(tmp_path / "set")]) == 0
-    assert "  and 1 more reasons, in the table texts" in capsys.readouterr().out
+    assert "  and 1 more reason, in the table texts" in capsys.readouterr().out
 
 
 def test_json_is_one_document(given, made, capsys) -> None:
@@ -89,7 +89,7 @@ def test_an_interruption_says_what_is_kept(given, tmp_path: Path, capsys, monkey
     monkeypatch.setattr(module, "write_shard", interrupted)
     assert main(["scan", *given, "--out", str(tmp_path / "set"), "--shard-texts", "4"]) == 130
     err = capsys.readouterr().err
-    assert f"kept in {tmp_path / 'set'}: 4 texts in 1 finished shards; the same command goes on from there" in err
+    assert f"kept in {tmp_path / 'set'}: 4 texts in 1 finished shard; the same command goes on from there" in err
 
 
 def test_a_question_is_answered_as_a_table_csv_or_json(made, capsys) -> None:

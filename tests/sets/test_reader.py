@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas
 import polars
+import pyarrow.parquet as pq
 import pytest
 
 import heedmap
@@ -163,6 +164,17 @@ def test_a_damaged_table_is_told_when_it_is_read(copied: Path) -> None:
         found.table("means")
     with pytest.raises(RunError, match=r"the map of 0\.0"):
         found.map(0, 0)
+
+
+@pytest.mark.parametrize("table", ["texts", "heads", "means", "profiles"])
+def test_one_changed_byte_of_a_column_is_told(copied: Path, table: str) -> None:
+    found = open_set(copied)
+    file = found.files(table)[0]
+    content, column = bytearray(file.read_bytes()), pq.ParquetFile(file).metadata.row_group(0).column(0)
+    content[(column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(RunError, match=f"the table {table}"):
+        found.table(table)
 
 
 @pytest.mark.parametrize("table", ["texts", "heads"])

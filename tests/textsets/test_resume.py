@@ -337,6 +337,15 @@ def test_kill_9_at_any_time_changes_nothing(given, whole, model_folder, tmp_path
     assert content(out) == wanted
 
 
+@pytest.mark.parametrize("damage", ["", "{", "[]"])
+def test_a_damaged_plan_is_refused_with_the_way_out(given, tmp_path: Path, damage: str) -> None:
+    out = tmp_path / "set"
+    scan(**given, out=out)
+    (out / "plan.json").write_text(damage)
+    with pytest.raises(RunError, match=r"plan\.json as heedmap wrote it, .*put it back from a copy, or choose another"):
+        scan(**given, out=out)
+
+
 @pytest.mark.parametrize("damage", ["", "[]", "{}"])
 @pytest.mark.parametrize("name", ["set.json", "shards/shard=00000.json"])
 def test_a_damaged_document_is_made_again(given, whole, tmp_path: Path, name: str, damage: str) -> None:

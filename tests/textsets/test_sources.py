@@ -154,6 +154,13 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, name: str, options: dic
     assert line in str(caught.value)
 
 
+@pytest.mark.parametrize("content", ['text\na\n"b\nc\nd\n', 'text\na\n"b"c\nd\n'], ids=["left open", "within"])
+def test_a_quote_without_its_pair_swallows_no_rows(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match=r"quotes of a\.csv in pairs.* got in row 2: "):
+        read(tmp_path / "a.csv")
+
+
 @pytest.mark.parametrize("name", ["", " ", "a\0b", "x" * 5000 + ".txt"])
 def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="expected a file"):

@@ -190,13 +190,13 @@ def _listed(heads: list[TypedHead], several: bool) -> str:
 
 def _sinks(typing: Typing, labels: Mapping[tuple[str, int], tuple[str, list[str]]] | None) -> str:
     """Which tokens the sinks are, most heads first; `labels`: the text of each layer's keys, and its tokens."""
-    from heedmap.cli.wording import printable
+    from heedmap.cli.wording import counted, printable
 
     found = [(labels[head.part, head.layer], head.sink) for head in typing.of_type("sink")] if labels else []
     count = Counter((text, at, names[at]) for (text, names), at in found if at is not None)
     several = len({text for text, _, _ in count}) > 1
     named = (
-        f"{printable(name) or '␣'} #{at}{f' of the {text}' if several else ''} ({heads} head{'s' if heads > 1 else ''})"
+        f"{printable(name) or '␣'} #{at}{f' of the {text}' if several else ''} ({counted(heads, 'head')})"
         for (text, at, name), heads in count.most_common(4)
     )
     return "sinks: " + ", ".join(named) if count else ""

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.status import Status
 
 from heedmap.cli.selection import parse_heads, parse_layers, parse_names
+from heedmap.cli.wording import counted
 
 
 @click.command(short_help="Measure what every head does over many texts: a file, a folder, a data set.")
@@ -145,10 +146,10 @@ class _Progress:
 
     def __call__(self, stage: str, shards: int, texts: int) -> None:
         if stage == "measure":
-            self.kept = f"{texts:,} texts in {shards:,} finished shards"
+            self.kept = f"{counted(texts, 'text')} in {counted(shards, 'finished shard')}"
         line = {
-            "measure": f"measuring: {texts:,} texts in {shards:,} shards are done",
-            "merge": f"putting {shards:,} shards together",
+            "measure": f"measuring: {counted(texts, 'text')} in {counted(shards, 'shard')} done",
+            "merge": f"putting {counted(shards, 'shard')} together",
             "store": f"storing runs: {shards:,} of {texts:,}",
         }[stage]
         if self._status is not None:

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from heedmap.cli import lesson
-from heedmap.cli.summary import printable
+from heedmap.cli.wording import counted, printable
 
 if TYPE_CHECKING:
     from heedmap.sets.reader import TextSet
@@ -46,7 +46,8 @@ def page(found: TextSet) -> Group:
         Text(""),
         Text(
             printable(
-                f"{meta['texts']:,} texts, {meta['tokens']:,} tokens, {len(found.heads)} heads of "
+                f"{counted(meta['texts'], 'text')}, {counted(meta['tokens'], 'token')}, "
+                f"{counted(len(found.heads), 'head')} of "
                 f"{meta['model'].get('name')}"
             ),
             style="bold",
@@ -56,10 +57,10 @@ def page(found: TextSet) -> Group:
     ]
     why = reasons(found)
     if why:
-        lines += [Text(""), Text(f"left out: {sum(why.values()):,} texts", style="yellow")]
+        lines += [Text(""), Text(f"left out: {counted(sum(why.values()), 'text')}", style="yellow")]
         lines += [Text(printable(f"  {count:,} × {reason}")) for reason, count in why.most_common(_REASONS)]
         if len(why) > _REASONS:
-            lines.append(Text(f"  and {len(why) - _REASONS:,} more reasons, in the table texts"))
+            lines.append(Text(f"  and {counted(len(why) - _REASONS, 'more reason')}, in the table texts"))
     for warning, count in meta.get("warnings", {}).items():
         lines.append(Text(printable(f"warning, {count:,} × {warning}"), style="yellow"))
     checked = meta.get("self_check")

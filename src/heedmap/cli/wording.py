@@ -32,6 +32,11 @@ def cut(text: str, width: int) -> str:
     return line.plain
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 text`, `1,200 texts`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def span(numbers: list[int]) -> str:
     """`3` for equal numbers, else `3-5`."""
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 def numbers_in(file: Path, heads: int) -> Array:
     """The numbers of the texts of one shard, int64 `[texts]`: those of its first head. Raises RunError."""
     try:
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
             texts = opened.metadata.num_rows // heads
             first = next(opened.iter_batches(max(texts, 1), columns=["text"]))
         return first.column(0).to_numpy()[:texts]
@@ -29,7 +29,7 @@ def numbers_in(file: Path, heads: int) -> Array:
 def values_in(file: Path, name: str, heads: int) -> Array:
     """One value in one shard, float32 `[heads, texts]`. Raises RunError."""
     try:
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
             column = opened.read(columns=[name]).column(0).to_numpy()  # null: NaN
         return column.astype(np.float32).reshape(heads, -1)
     except (pa.ArrowException, OSError, ValueError, IndexError) as error:

@@ -33,7 +33,15 @@ def begin(folder: Path, plan: Mapping[str, Any]) -> None:
         RunError: the folder holds something else, or a set of other texts or arguments.
     """
     asked = json.loads(json.dumps(plan))
-    document = read_json(folder / PLAN_JSON)
+    try:
+        document = read_json(folder / PLAN_JSON)
+    except RunError as error:
+        raise RunError(
+            WHERE,
+            expected=error.expected,
+            got=error.got,
+            do="put it back from a copy, or choose another folder: without it nobody knows what was asked",
+        ) from error
     strange = sorted(item.name for item in folder.iterdir() if not item.name.startswith(PLAN_JSON))
     if document is None:
         if strange:

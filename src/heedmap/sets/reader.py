@@ -128,7 +128,9 @@ class TextSet:
         for key, value in asked.items():
             rows = pc.field(key) == value if rows is None else rows & (pc.field(key) == value)
         try:
-            source = ds.dataset([str(file) for file in self.files(name)], format="parquet")
+            checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+            whole = ds.ParquetFileFormat(default_fragment_scan_options=checked)
+            source = ds.dataset([str(file) for file in self.files(name)], format=whole)
             for column in columns or ():
                 if column not in source.schema.names:
                     raise InputError(

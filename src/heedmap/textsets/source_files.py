@@ -98,12 +98,12 @@ def csv_rows(path: Path, name: str, column: str | None) -> Iterator[Record]:
             reading(name),
             path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file,
         ):
-            rows = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            rows = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
             header = next(rows, None)
             if header is None:
                 raise InputError(WHERE, expected=f"a header line in {name}", got="an empty file")
             at = header.index(chosen(header, column, name))
-            for place, row in enumerate(rows, 1):
+            for place, row in enumerate(_whole(rows, name), 1):
                 if not row:
                     continue
                 if at >= len(row):
@@ -112,6 +112,22 @@ def csv_rows(path: Path, name: str, column: str | None) -> Iterator[Record]:
                 yield Record(name, place, -1, *decoded(row[at].encode("utf-8", "surrogateescape")))
     finally:
         csv.field_size_limit(limit)
+
+
+def _whole(rows: Iterator[list[str]], name: str) -> Iterator[list[str]]:
+    """Rows of a CSV file; a quote that is left open would swallow all rows behind it."""
+    done = 0
+    try:
+        for row in rows:
+            done += 1
+            yield row
+    except csv.Error as error:
+        raise InputError(
+            WHERE,
+            expected=f"quotes of {name} in pairs, doubled within a field",
+            got=f"in row {done + 1}: {error}",
+            do="mend that row, or give the texts as JSONL or Parquet",
+        ) from error
 
 
 def parquet_rows(path: Path, name: str, column: str | None) -> Iterator[Record]:
