@@ -60,3 +60,13 @@ def minilm_folder(minilm_folder: Path) -> Path:
     if not uses_interface(BertSelfAttention):
         pytest.skip(f"BERT attends by its own code in transformers {transformers.__version__}")
     return minilm_folder
+
+
+@pytest.fixture
+def wordy(family, minilm_tokenizer):
+    """A tiny model of a family that reads MiniLM's vocabulary, and the tokenizer."""
+
+    def build(name: str, **changes: Any) -> tuple[Any, Any]:
+        return family(name, vocab_size=minilm_tokenizer.vocab_size, **changes), minilm_tokenizer
+
+    return build
