@@ -4,10 +4,11 @@
 
 Texts are the novel cut into 200 pieces and the sentences of the English treebank. Throughput: one process, one shard,
 the same batches: plain forward passes of the model's body under torch's own attention (sdpa), tokenised beforehand,
-against everything that a scan does of a shard, from text to the bytes of its files. Workers: whole scans with one
+against everything that a scan does of a shard, from text to the bytes of its files; on one thread, as each of several
+workers has, and on all. Workers: whole scans with one
 thread each, counted from the first finished shard to the last. Memory: the peak of processes that scan 100 texts and
 many. Costs: of the largest of these scans, its seconds and bytes a text, and what a shard takes when all are put
-together. Means: those of a set against the means over single looks. Some five minutes on two quiet cores.
+together. Means: those of a set against the means over single looks. Some seven minutes on two quiet cores.
 """
 
 from __future__ import annotations
@@ -58,10 +59,8 @@ def sentences(data: Path) -> list[str]:
     return [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")]
 
 
-def throughput(texts: list[str], model: str, rounds: int) -> dict[str, float]:
-    """Texts a second of plain forward passes and of a scan, over the same batches."""
-    import torch
-
+def throughput(texts: list[str], model: str, rounds: int, threads: int) -> dict[str, float]:
+    """Seconds of plain forward passes and of a scan, over the same batches."""
     from heedmap.capture.views import View
     from heedmap.textsets.batches import BUDGET, batches_of
     from heedmap.textsets.measurer import Measurer
@@ -69,7 +68,7 @@ def throughput(texts: list[str], model: str, rounds: int) -> dict[str, float]:
     from heedmap.textsets.records import Job, Record
     from heedmap.textsets.settings import Settings
 
-    measurer = Measurer(Settings(model=model), threads=torch.get_num_threads())
+    measurer = Measurer(Settings(model=model), threads=threads)
     job = Job(1, 0, tuple(Record("texts", place, -1, text) for place, text in enumerate(texts)))
     reader = Reader(measurer.loaded)
     ready = [prepare(place, record, reader, Counter()) for place, record in enumerate(job.records)]
@@ -85,6 +84,7 @@ def throughput(texts: list[str], model: str, rounds: int) -> dict[str, float]:
     timed = harness.in_turn({"plain": plain, "scan": lambda: measurer.shard(job)}, rounds)
     seconds = {name: timing["median"] for name, timing in timed.items()}
     return {
+        "threads": threads,
         "texts": len(good),
         "tokens": sum(map(len, good)),
         "batches": len(batches),
@@ -171,12 +171,16 @@ def main() -> None:
     if given.most < 2 * given.shard_texts:
         options.error("--most has to fill two shards")
     harness.ready()
+    import torch
+
     texts = {"novel": novel(given.data), "sentences": sentences(given.data)}
     document: dict[str, Any] = {"benchmark": "scan", "model": given.model}
-    for name, own in texts.items():
-        found = document[name] = throughput(own, given.model, given.rounds)
-        print(f"{name:10} {found['texts']:6,} texts {found['tokens']:8,} tokens  plain {found['plain_seconds']:6.1f} s "
-              f"  scan {found['scan_seconds']:6.1f} s   {found['share_of_plain']:.2f} of plain")  # fmt: skip
+    for (name, own), threads in itertools.product(texts.items(), sorted({1, torch.get_num_threads()})):
+        found = throughput(own, given.model, given.rounds, threads)
+        document.setdefault(name, []).append(found)
+        print(f"{name:10} {found['texts']:6,} texts {found['tokens']:8,} tokens, {threads} threads: plain "
+              f"{found['plain_seconds']:6.1f} s   scan {found['scan_seconds']:6.1f} s   "
+              f"{found['share_of_plain']:.2f} of plain")  # fmt: skip
     with tempfile.TemporaryDirectory() as above:
 
         def scanned(name: str, own: list[str], workers: int, shard_texts: int) -> dict[str, Any]:

@@ -232,10 +232,10 @@ def million(document: dict[str, Any]) -> list[str]:
 def scan(document: dict[str, Any]) -> list[str]:
     texts = {"novel": "a novel in 200 pieces", "sentences": "sentences of a treebank"}
     rows = (
-        [title, f"{own['texts']:,}", f"{own['tokens']:,}", time(own["plain_seconds"]), time(own["scan_seconds"]),
-         f"{own['share_of_plain']:.2f}"]
+        [title, f"{own['texts']:,}", f"{own['tokens']:,}", f"{own['threads']}", time(own["plain_seconds"]),
+         time(own["scan_seconds"]), f"{own['share_of_plain']:.2f}"]
         for name, title in texts.items()
-        for own in [document[name]]
+        for own in document[name]
     )  # fmt: skip
     workers, cost = document["workers"], document["cost"]
     least, most = document["memory"][0], document["memory"][-1]
@@ -243,7 +243,7 @@ def scan(document: dict[str, Any]) -> list[str]:
         "## Many texts",
         f"`python benchmarks/scan.py`: {document['model']}, plain forward passes under torch's own attention against a "
         "whole scan of the same batches, from text to the bytes of its files.",
-        table(["", "texts", "tokens", "plain", "scan", "plain / scan"], rows),
+        table(["", "texts", "tokens", "threads", "plain", "scan", "plain / scan"], rows),
         f"Two workers are {workers['ratio']:.2f} × as fast as one (one thread each: {workers['two']:,.0f} and "
         f"{workers['one']:,.0f} texts a second). A scan of {least['texts']:,} texts holds {size(least['peak_bytes'])} "
         f"of memory, one of {most['texts']:,} {size(most['peak_bytes'])}. A text of {cost['tokens_a_text']:.0f} tokens "

@@ -67,9 +67,9 @@ class Sweep {
                                                 std::optional<Array<const float, 3>> query,
                                                 std::optional<Array<const float, 4>> packed_keys,
                                                 std::optional<Array<const float, 4>> packed_values,
-                                                std::optional<Array<const float, 3>> packed_shared, Index shared_dim,
+                                                std::optional<Array<const float, 4>> packed_shared, Index shared_dim,
                                                 std::optional<Table> output, std::vector<Allowed> allowed,
-                                                std::optional<Array<const bool, 1>> valid, Table row_terms,
+                                                std::optional<Array<const bool, 2>> valid, Table row_terms,
                                                 Array<std::int64_t, 2> top, int threads) {
     Strip strip;
     strip.batch = batch;
@@ -103,8 +103,11 @@ class Sweep {
     strip.segments = segments.data();
     strip.segment_count = static_cast<int>(segments.size());
     if (valid) {
-      check(static_cast<Index>(valid->shape(0)) == strip.rows && dense(*valid), "expected contiguous valid [rows]");
+      const auto of = static_cast<Index>(valid->shape(0));
+      check((of == 1 || of == strip.heads) && static_cast<Index>(valid->shape(1)) == strip.rows && dense(*valid),
+            "expected contiguous valid [heads or 1, rows]");
       strip.valid = reinterpret_cast<const std::uint8_t*>(valid->data());
+      strip.valid_head_stride = of == 1 ? 0 : strip.rows;
     }
     check(static_cast<Index>(row_terms.shape(0)) == 4 && static_cast<Index>(row_terms.shape(1)) == strip.heads &&
               static_cast<Index>(row_terms.shape(2)) == strip.rows && dense(row_terms),
@@ -152,7 +155,7 @@ class Sweep {
   }
 
   void take_output(Strip& strip, const std::optional<Array<const float, 4>>& values,
-                   const std::optional<Array<const float, 3>>& shared, Index shared_dim, const Table& output) const {
+                   const std::optional<Array<const float, 4>>& shared, Index shared_dim, const Table& output) const {
     const auto blocks = [this](Index columns) { return (columns + level_.panel - 1) / level_.panel; };
     check(static_cast<Index>(output.shape(0)) == strip.heads && static_cast<Index>(output.shape(1)) == strip.rows &&
               shared_dim >= 0 && static_cast<Index>(output.shape(2)) >= shared_dim,
@@ -167,10 +170,12 @@ class Sweep {
                static_cast<Index>(values->shape(3)) == level_.panel && dense(*values)),
           "expected contiguous packed values [key_heads, blocks, key_len, panel]");
     check(shared_dim == 0 ||
-              (shared && static_cast<Index>(shared->shape(0)) == blocks(shared_dim) &&
-               static_cast<Index>(shared->shape(1)) == call_.key_len &&
-               static_cast<Index>(shared->shape(2)) == level_.panel && dense(*shared)),
-          "expected contiguous packed columns [blocks, key_len, panel]");
+              (shared && shared->shape(0) > 0 && call_.heads % static_cast<Index>(shared->shape(0)) == 0 &&
+               static_cast<Index>(shared->shape(1)) == blocks(shared_dim) &&
+               static_cast<Index>(shared->shape(2)) == call_.key_len &&
+               static_cast<Index>(shared->shape(3)) == level_.panel && dense(*shared)),
+          "expected contiguous packed columns [shares, blocks, key_len, panel]");
+    strip.shared_group = shared_dim ? call_.heads / static_cast<Index>(shared->shape(0)) : call_.heads;
     strip.packed_values = strip.value_dim ? values->data() : nullptr;
     strip.packed_shared = shared_dim ? shared->data() : nullptr;
     strip.output = output.data();

@@ -212,7 +212,7 @@ inline void group_of_rows(const Call& call, const Strip& strip, Index head, [[ma
   float by[GROUP_ROWS];
   bool counts[GROUP_ROWS];
   for (Index r = 0; r < rows; ++r) {
-    counts[r] = !strip.valid || strip.valid[start + r];
+    counts[r] = strip.counts(head, start + r);
     float* shifted = strip.weights ? kept + r * strip.row_stride : nullptr;
     const Row row{table + r * stride, e + r * e_stride, shifted, seen.first, seen.last};
     by[r] = finish_row(call, strip, head, start + r, row, counts[r], spoiled);

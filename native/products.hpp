@@ -65,13 +65,13 @@ inline void add_values(const Strip& strip, Index head, Index row, Index rows, In
                        std::ptrdiff_t pitch, const float* scale, float* sums) {
   const Index key_head = (strip.head_start + head) / strip.group;
   const Index own = (strip.value_dim + PANEL - 1) / PANEL, blocks = own + (strip.shared_dim + PANEL - 1) / PANEL;
-  const Index width = blocks * PANEL;
+  const Index width = blocks * PANEL, share = (strip.head_start + head) / strip.shared_group;
   memset(sums, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
   for (Index start = 0; start < keys; start += VALUE_KEYS) {
     const Index depth = keys - start < VALUE_KEYS ? keys - start : VALUE_KEYS;
     for (Index block = 0; block < blocks; ++block) {
       const float* panels = block < own ? strip.packed_values + (key_head * own + block) * strip.key_len * PANEL
-                                        : strip.packed_shared + (block - own) * strip.key_len * PANEL;
+                                        : strip.packed_shared + (share * (blocks - own) + block - own) * strip.key_len * PANEL;
       const float* values = panels + (first + start) * PANEL;
       tiles<false>(e + start, pitch, values, PANEL, depth, sums + block * PANEL, width, rows, true);
     }

@@ -156,8 +156,7 @@ Spoiled pass(const Level& level, const Call& call, const Strip& strip, const Tea
     const Unit& unit = job.units[i];
     for (Index row = unit.row_start; row < unit.row_stop; ++row) {
       const float sum = strip.row_sum[unit.head * strip.rows + row];
-      const bool counts = !strip.valid || strip.valid[row];
-      if (counts && !(sum < std::numeric_limits<float>::infinity())) {
+      if (strip.counts(unit.head, row) && !(sum < std::numeric_limits<float>::infinity())) {
         return {true, strip.head_start + unit.head, strip.row_start + row};
       }
     }

@@ -96,7 +96,8 @@ struct Strip {
   Index panels = 0;                     // of one key head: key_len / panel, rounded up
   const float* packed_keys = nullptr;   // [key_heads, panels, head_dim, panel], zeros after the last key
   const float* packed_values = nullptr; // [key_heads, value_dim / panel rounded up, key_len, panel]
-  const float* packed_shared = nullptr; // [shared_dim / panel rounded up, key_len, panel]: columns that all heads have
+  const float* packed_shared = nullptr; // [shares, shared_dim / panel rounded up, key_len, panel]: columns of many heads
+  Index shared_group = 1;               // heads of one share
   Index value_dim = 0;
   Index shared_dim = 0;
   float* output = nullptr;  // [heads, rows, value_dim + shared_dim]; null: not wanted
@@ -105,7 +106,9 @@ struct Strip {
 
   const Segment* segments = nullptr;
   int segment_count = 0;
-  const std::uint8_t* valid = nullptr;  // [rows], 0: the row does not count; null: all count
+  const std::uint8_t* valid = nullptr;  // [heads, rows], 0: the row does not count; null: all count
+  std::ptrdiff_t valid_head_stride = 0;
+  bool counts(Index head, Index row) const { return !valid || valid[head * valid_head_stride + row]; }
 
   // [heads, rows], of every row, whether it counts or not:
   float* top_score = nullptr;   // largest score; -infinity where none is allowed

@@ -219,7 +219,7 @@ class _Prepared:
         return Found(swept.output, self.measurements(swept))
 
     def swept(self) -> Swept:
-        folded = fold(self.task)
+        folded = fold(self.task, padded=self.kernel.folds_padding(self.task))
         if folded is None:
             return self.kernel.sweep(self.task)
         try:

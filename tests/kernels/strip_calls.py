@@ -93,7 +93,7 @@ def run(
         keys=(0, keys),
         cell_rows=rows,
         allowed=formula.allowed,
-        valid=formula.valid,
+        valid=None if formula.valid is None else formula.valid[None],
         weights=weights,
         row_terms=terms,
         top=top,

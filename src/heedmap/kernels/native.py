@@ -107,25 +107,28 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
         tables = TABLES if with_tables else 1
         for block in blocks(task, tables, held=with_tables or not room.products):
             item.enter(block.batch)
-            valid = None if inputs.valid_queries is None else inputs.valid_queries[block.batch]
-            valid = None if valid is None else valid[block.row_start : block.row_stop]
+            heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
+            valid = task.valid(block.batch, heads, rows)
             if output is None and valid is not None and not bool(valid.any()):
                 continue
-            rows = None
-            if output is not None:
-                rows = output[block.batch, block.head_start : block.head_stop, block.row_start : block.row_stop]
-            passed = room.take(block, valid, rows)
+            passed = room.take(block, valid, None if output is None else output[block.batch, heads, rows])
             if kept is not None:
-                of_rows = slice(block.row_start, block.row_stop)
-                kept[:, block.batch, block.head_start : block.head_stop, of_rows] = passed.terms
+                kept[:, block.batch, heads, rows] = passed.terms
             if not others:
                 continue
             strip = passed.strip()
             if with_tables and valid is not None:
-                strip.weights.masked_fill_(~valid[:, None], 0)
+                strip.weights.masked_fill_(~valid[..., None], 0)
             for statistic in others:
                 statistic.update(states[statistic.name], strip, task.grid)
     return Swept(states, output, kept)
+
+
+def folds_padding(task: Task) -> bool:
+    """Whether texts of different lengths may come as the heads of one (see `heedmap.kernels.folding`): where every sum
+    leaves out hidden keys, so that it rounds as in the text alone, and none counts rows for all heads at once."""
+    known = (*FUSED, PairCount, Mass)
+    return _products(task.inputs, None) and all(isinstance(statistic, known) for statistic in task.statistics)
 
 
 def gradients(task: Task, output: Tensor, flowing: Tensor, terms: Tensor | None) -> Gradients:
@@ -203,7 +206,8 @@ class _Room:
         self._with_tables = with_tables
         self._riders = riders
         """Statistics whose columns stand beside the values', as more of the output."""
-        self._widths = [rider.columns(inputs, 0).shape[-1] for rider in riders]
+        self._texts = task.texts
+        self._widths = [rider.columns(task.texts or inputs, 0).shape[-1] for rider in riders]
         self._with_output = task.with_output and inputs.value is not None
         self._scores = self._weights = self._scratch = _NOTHING
         self._packed: Packed | None = None
@@ -305,7 +309,7 @@ class _Room:
 
     def _pack(self, batch: int) -> Packed:
         if self._packed is None or self._packed.batch != batch:
-            columns = [rider.columns(self._inputs, batch) for rider in self._riders]
+            columns = [_columns(rider, self._inputs, batch, self._texts) for rider in self._riders]
             self._packed = pack(batch, self._item, columns, self._panel, with_values=self._with_output)
         return self._packed
 
@@ -321,6 +325,15 @@ class _Room:
         if self._weights.numel() < elements:
             self._weights, self._scratch = torch.empty(elements), torch.empty(elements)
         return self._weights
+
+
+def _columns(rider: Mass, inputs: AttentionInputs, batch: int, texts: AttentionInputs | None) -> Tensor:
+    """How much of each key is in each set, `[texts, key_len, sets]`: once for all heads, or for those of each text."""
+    if texts is None:
+        return rider.columns(inputs, batch)[None]
+    of_each = [rider.columns(texts, text) for text in range(texts.batch)]
+    alike = all(own.data_ptr() == of_each[0].data_ptr() for own in of_each)
+    return of_each[0][None] if alike else torch.stack(of_each)
 
 
 def _products(inputs: AttentionInputs, instruction_set: str | None) -> bool:

@@ -21,15 +21,15 @@ class Packed:
     values: Tensor | None
     """`[key_heads, blocks, key_len, panel]`."""
     shared: Tensor | None
-    """Columns that all heads have, `[blocks, key_len, panel]`."""
+    """Columns of many heads, `[shares, blocks, key_len, panel]`."""
 
 
 def pack(batch: int, item: BatchItem, shared: Sequence[Tensor], panel: int, *, with_values: bool) -> Packed:
-    """Pack the keys of an item, its values if asked and summable, and `shared` columns, `[key_len, columns]` each."""
+    """Pack an item's keys, its values if asked and summable, and `shared` columns, `[shares, key_len, columns]`."""
     values = None
     if with_values and item.value is not None and item.summable:
         values = in_columns(item.value, panel)
-    beside = in_columns(torch.cat([own.to(item.key) for own in shared], dim=1)[None], panel)[0] if shared else None
+    beside = in_columns(torch.cat([own.to(item.key) for own in shared], dim=-1), panel) if shared else None
     return Packed(batch, in_rows(item.key, panel), values, beside)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from heedmap.attention.inputs import AttentionInputs
@@ -27,6 +28,19 @@ class Task:
     with_output: bool
     with_terms: bool = False
     """Whether a backward pass will follow, and want the kernel's terms of each row."""
+    texts: AttentionInputs | None = None
+    """The texts whose heads these inputs are, where they were folded into one."""
+
+    def valid(self, batch: int, heads: slice, rows: slice) -> Tensor | None:
+        """Which rows of a strip count, bool `[heads or 1, rows]`; None where all do."""
+        if self.texts is None:
+            valid = self.inputs.valid_queries
+            return None if valid is None else valid[batch, None, rows]
+        valid = self.texts.valid_queries
+        if valid is None:
+            return None
+        lines = torch.arange(heads.start, heads.stop, device=valid.device)
+        return valid[lines.div(self.texts.query_heads, rounding_mode="floor"), rows]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from heedmap.statistics.base import Statistic
 from heedmap.statistics.skew import SkewBuffer
 from heedmap.statistics.strip import GONE, Strip
 
-__all__ = ["NAME", "gradients", "sweep", "unsupported"]
+__all__ = ["NAME", "folds_padding", "gradients", "sweep", "unsupported"]
 NAME = "strips"
 TABLES = 4  # scores, weights, scratch, and what a term of one's own may add
 
@@ -29,6 +29,11 @@ TABLES = 4  # scores, weights, scratch, and what a term of one's own may add
 def unsupported(inputs: AttentionInputs, statistics: Sequence[Statistic]) -> str | None:
     """Why this kernel cannot take the call; it takes every call."""
     return None
+
+
+def folds_padding(task: Task) -> bool:
+    """Whether texts of different lengths may come as the heads of one: torch's sums round by the length of a row."""
+    return False
 
 
 @torch.no_grad()
@@ -45,16 +50,15 @@ def sweep(task: Task) -> Swept:
         item, room = BatchItem(inputs), _Room(inputs)
         for block in blocks(task, TABLES):
             item.enter(block.batch)
-            valid = None if inputs.valid_queries is None else inputs.valid_queries[block.batch]
-            valid = None if valid is None else valid[block.row_start : block.row_stop]
+            heads, rows = slice(block.head_start, block.head_stop), slice(block.row_start, block.row_stop)
+            valid = task.valid(block.batch, heads, rows)
             if output is None and valid is not None and not bool(valid.any()):
                 continue
             strip = _strip(inputs, block, item, room, valid)
             if output is not None:
-                rows = output[block.batch, block.head_start : block.head_stop, block.row_start : block.row_stop]
-                rows.copy_(weighted_values(strip, item.value, item.spoiled_values))
+                output[block.batch, heads, rows].copy_(weighted_values(strip, item.value, item.spoiled_values))
             if valid is not None:
-                strip.weights.masked_fill_(~valid[:, None], 0)
+                strip.weights.masked_fill_(~valid[..., None], 0)
             for statistic in task.statistics:
                 statistic.update(states[statistic.name], strip, task.grid)
     return Swept(states, output)

@@ -115,7 +115,7 @@ class RowValues(Statistic):
     def update(self, state: Tensor, strip: Strip, grid: Grid) -> None:
         values = self.values(strip, grid)
         if strip.valid is not None:
-            left_out = (~strip.valid).reshape(-1, *(1,) * (values.dim() - 2))
+            left_out = (~strip.valid)[(..., *(None,) * (values.dim() - 2))]
             values = values.masked_fill(left_out, self.missing())
         state[strip.batch, strip.head_start : strip.head_stop, strip.row_start : strip.row_stop] = values
 

@@ -31,30 +31,39 @@ class PairCount(Statistic):
         counts = state[strip.batch]
         if counts.shape[0] == 1:
             if strip.head_start == 0:
-                self.count(counts, strip)
-        else:
-            self.count(counts[strip.head_start : strip.head_stop], strip)
+                self.count(counts, strip, slice(None))
+            return
+        assert strip.inputs.mask is not None
+        step = strip.inputs.mask.alike
+        first = -(-strip.head_start // step) * step
+        self.count(counts[first : strip.head_stop : step], strip, slice(first - strip.head_start, None, step))
 
-    def count(self, counts: Tensor, strip: Strip) -> None:
-        start = strip.key_start
+    def count(self, counts: Tensor, strip: Strip, heads: slice) -> None:
+        """Count for some heads of a strip."""
+        counted, start = _of(strip.counted_rows, heads), strip.key_start
         for segment in strip.segments:
             if segment.start > start:
-                self.count_all(counts, strip, start, segment.start)
-            allowed = segment.allowed.expand(-1, strip.rows, -1)
+                self.count_all(counts, strip, counted, start, segment.start)
+            allowed = _of(segment.allowed, heads).expand(-1, strip.rows, -1)
             if strip.valid is not None:
-                allowed = allowed & strip.valid[:, None]
+                allowed = allowed & _of(strip.valid, heads)[..., None]
             self.count_some(counts, strip, segment.start, allowed)
             start = segment.stop
         if strip.key_stop > start:
-            self.count_all(counts, strip, start, strip.key_stop)
+            self.count_all(counts, strip, counted, start, strip.key_stop)
 
     @abstractmethod
-    def count_all(self, counts: Tensor, strip: Strip, start: int, stop: int) -> None:
-        """Count keys `[start, stop)`, allowed for every row."""
+    def count_all(self, counts: Tensor, strip: Strip, rows: Tensor, start: int, stop: int) -> None:
+        """Count keys `[start, stop)`, allowed for every row; `rows [heads or 1, rows]` is 1 for those that count."""
 
     @abstractmethod
     def count_some(self, counts: Tensor, strip: Strip, start: int, allowed: Tensor) -> None:
         """Count keys from `start` on, allowed as told: `[heads or 1, rows, keys]`."""
+
+
+def _of(table: Tensor, heads: slice) -> Tensor:
+    """Some heads of a table that holds one entry for each, or one for all."""
+    return table if table.shape[0] == 1 else table[heads]
 
 
 class RowsThatMaySee(PairCount):
@@ -65,8 +74,8 @@ class RowsThatMaySee(PairCount):
     unit = "rows"
     formula = "Σ_q [allowed]"
 
-    def count_all(self, counts: Tensor, strip: Strip, start: int, stop: int) -> None:
-        counts[:, start:stop] += strip.counted_rows.sum()
+    def count_all(self, counts: Tensor, strip: Strip, rows: Tensor, start: int, stop: int) -> None:
+        counts[:, start:stop] += rows.sum(-1, keepdim=True)
 
     def count_some(self, counts: Tensor, strip: Strip, start: int, allowed: Tensor) -> None:
         counts[:, start : start + allowed.shape[-1]] += allowed.sum(1)
@@ -84,14 +93,13 @@ class DistancePairs(PairCount):
     formula = "Σ_{query - key = d} [allowed]"
     positional = True
 
-    def count_all(self, counts: Tensor, strip: Strip, start: int, stop: int) -> None:
+    def count_all(self, counts: Tensor, strip: Strip, rows: Tensor, start: int, stop: int) -> None:
         # every row adds one to a run of distances: note where runs begin and end, then add up
         first = strip.row_start + strip.inputs.key_len - stop
-        rows = strip.counted_rows
-        steps = torch.zeros(strip.rows + stop - start, dtype=torch.int64, device=counts.device)
-        steps[: strip.rows] += rows
-        steps[stop - start :] -= rows
-        counts[:, first : first + steps.shape[0] - 1] += steps.cumsum(0)[:-1]
+        steps = torch.zeros(rows.shape[0], strip.rows + stop - start, dtype=torch.int64, device=counts.device)
+        steps[:, : strip.rows] += rows
+        steps[:, stop - start :] -= rows
+        counts[:, first : first + steps.shape[1] - 1] += steps.cumsum(1)[:, :-1]
 
     def count_some(self, counts: Tensor, strip: Strip, start: int, allowed: Tensor) -> None:
         sums = SkewBuffer.of(allowed.to(torch.int32)).sum(1).flip(-1)
@@ -120,7 +128,7 @@ class MapArea(Statistic):
     def update(self, state: Tensor, strip: Strip, grid: Grid) -> None:
         if strip.head_start:
             return
-        by_cell = strip.counted_rows.unflatten(0, (-1, min(strip.cell_rows, strip.rows))).sum(1)
+        by_cell = strip.counted_rows[0].unflatten(0, (-1, min(strip.cell_rows, strip.rows))).sum(1)
         first = grid.rows.cell_of(strip.row_start)
         state[strip.batch, 0, first : first + by_cell.shape[0]] += by_cell[:, None] * grid.keys.sizes().to(state.device)
 

@@ -100,9 +100,9 @@ class Strip:
 
     @cached_property
     def counted_rows(self) -> Tensor:
-        """1 for each row that counts and 0 for the others, int64 `[rows]`."""
+        """1 for each row that counts and 0 for the others, int64 `[heads or 1, rows]`."""
         if self.valid is None:
-            return torch.ones(self.rows, dtype=torch.int64, device=self.weights.device)
+            return torch.ones(1, self.rows, dtype=torch.int64, device=self.weights.device)
         return self.valid.long()
 
     @cached_property

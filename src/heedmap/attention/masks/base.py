@@ -61,6 +61,8 @@ class Mask(ABC):
 
     per_head: bool = False
     """Whether the answer may differ between heads."""
+    alike: int = 1
+    """How many heads in a row have the same answer, where it may differ: pairs are counted for the first of them."""
 
     @abstractmethod
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:

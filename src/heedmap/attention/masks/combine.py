@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 from torch import Tensor
@@ -25,6 +26,7 @@ class _Pair(Mask):
         self.left = left
         self.right = right
         self.per_head = left.per_head or right.per_head
+        self.alike = gcd(*(mask.alike for mask in (left, right) if mask.per_head)) if self.per_head else 1
 
     @property
     def biased(self) -> bool:
