@@ -61,6 +61,8 @@ def sentences(data: Path) -> list[str]:
 
 def throughput(texts: list[str], model: str, rounds: int, threads: int) -> dict[str, float]:
     """Seconds of plain forward passes and of a scan, over the same batches."""
+    import torch
+
     from heedmap.capture.views import View
     from heedmap.textsets.batches import BUDGET, batches_of
     from heedmap.textsets.measurer import Measurer
