@@ -64,7 +64,7 @@ class Strip:
     empty: Tensor
     """Rows in which no real key is allowed, bool `[heads, rows]`."""
     valid: Tensor | None
-    """Rows that count, bool `[rows]`; None where all do."""
+    """Rows that count, bool `[heads or 1, rows]`; None where all do."""
     segments: tuple[Segment, ...]
     """Where pairs are hidden; outside them all are allowed."""
     cell_rows: int
