@@ -1,31 +1,20 @@
 // Random strips through every instruction set, against the same sums in double, for the sanitizers to watch.
 //
-//   make sanitize            builds and runs this under the sanitizers
-//   fuzz [strips] [seed]     how many, from which seed (1000, 1)
+//   make sanitize            builds and runs this with AddressSanitizer and UndefinedBehaviorSanitizer
+//   fuzz [strips] [seed]     how many strips, from which seed (1000, 1)
+#include "fuzzing.hpp"
 #include "packing.hpp"
 #include "strip_pass.hpp"
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <random>
 
 namespace heedmap {
 namespace {
 
-using Random = std::mt19937;
-
-Index pick(Random& random, Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); }
-bool coin(Random& random, int one_in = 2) { return pick(random, 1, one_in) == 1; }
 Cells cells_of(Index length, Index at_most) {
   const Index count = length < at_most ? length : at_most;
   return {count, length / count, length % count};
-}
-
-[[noreturn]] void fail(const char* what, double found, double expected, const char* level, unsigned seed) {
-  std::fprintf(stderr, "%s (%s, seed %u): found %.9g, expected %.9g\n", what, level, seed, found, expected);
-  std::exit(1);
 }
 
 // Results of one batch item, in memory of exactly their size.
@@ -391,10 +380,4 @@ void run_one(unsigned seed) {
 }  // namespace
 }  // namespace heedmap
 
-int main(int count, char** arguments) {
-  const unsigned strips = count > 1 ? static_cast<unsigned>(std::atoi(arguments[1])) : 1000;
-  const unsigned first = count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 1;
-  for (unsigned seed = first; seed < first + strips; ++seed) heedmap::run_one(seed);
-  std::printf("%u strips agree in all %zu instruction sets, %s first\n", strips, heedmap::levels().size(),
-              heedmap::levels().front()->name);
-}
+int main(int count, char** arguments) { return heedmap::fuzz(count, arguments, heedmap::run_one, "", false); }

@@ -1,30 +1,19 @@
 // Random strips on the way back, through every instruction set that has products, against the same sums in double.
 //
-//   make sanitize                 builds this with AddressSanitizer and UndefinedBehaviorSanitizer and runs it
+//   make sanitize                 builds and runs this with AddressSanitizer and UndefinedBehaviorSanitizer
 //   fuzz_back [strips] [seed]     how many strips, from which seed (1000, 1)
 #include "back.hpp"
+#include "fuzzing.hpp"
 #include "packing.hpp"
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <random>
 
 namespace heedmap {
 namespace {
 
-using Random = std::mt19937;
 using Floats = std::vector<float>;
 
-Index pick(Random& random, Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); }
-bool coin(Random& random, int one_in = 2) { return pick(random, 1, one_in) == 1; }
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
-[[noreturn]] void fail(const char* what, double found, double expected, const char* level, unsigned seed) {
-  std::fprintf(stderr, "%s (%s, seed %u): found %.9g, expected %.9g\n", what, level, seed, found, expected);
-  std::exit(1);
-}
 
 Floats normal(Random& random, Index count, float spread) {
   std::normal_distribution<float> draw(0, spread);
@@ -222,13 +211,4 @@ void run_one(unsigned seed) {
 }  // namespace
 }  // namespace heedmap
 
-int main(int count, char** arguments) {
-  const unsigned strips = count > 1 ? static_cast<unsigned>(std::atoi(arguments[1])) : 1000;
-  const unsigned first = count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 1;
-  for (unsigned seed = first; seed < first + strips; ++seed) heedmap::run_one(seed);
-  std::printf("%u strips agree on the way back in every instruction set with products:", strips);
-  for (const heedmap::Level* level : heedmap::levels()) {
-    if (level->panel > 0) std::printf(" %s", level->name);
-  }
-  std::printf("\n");
-}
+int main(int count, char** arguments) { return heedmap::fuzz(count, arguments, heedmap::run_one, " with products, on the way back", true); }
