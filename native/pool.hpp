@@ -23,7 +23,7 @@ inline float largest_of(const float* x, Index count) {
   return high;
 }
 
-// The same for `count` cells of W keys each, side by side.
+// Sums and largest weights of `count` cells of W keys each, side by side.
 template <int W>
 inline void pool_alike(const float* columns, const float* largest, Index count, double* cells, float* largest_cells) {
   for (Index i = 0; cells && i < count; ++i) {
