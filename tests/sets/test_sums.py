@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,17 @@ def test_parts_merge_to_the_whole(values: np.ndarray, cuts: list[int]) -> None:
     expected = np.nanstd(values[:, has], 0) ** 2 * whole.arrays["count"][has]
     np.testing.assert_allclose(total.arrays["deviations"][has], expected, rtol=1e-12)
     assert whole.arrays["high_text"][1, 2].tolist() == [-1] * 10
+
+
+@pytest.mark.parametrize("count", [3, 10, 11, 40])
+def test_examples_are_the_ends_of_all_texts_in_order(values: np.ndarray, count: int) -> None:
+    sums = of(values[:count], np.arange(count) * 3)
+    for (value, head), end in itertools.product(np.ndindex(2, 3), ("high", "low")):
+        own = [(x, 3 * at) for at, x in enumerate(values[:count, value, head].tolist()) if not np.isnan(x)]
+        own.sort(key=lambda pair: (-pair[0] if end == "high" else pair[0], pair[1]))
+        few = [*own[:10], *[(np.nan, -1)] * 10][:10]
+        np.testing.assert_array_equal(sums.arrays[end][value, head], [x for x, _ in few])
+        np.testing.assert_array_equal(sums.arrays[f"{end}_text"][value, head], [text for _, text in few])
 
 
 def test_of_equal_values_the_earlier_text_is_the_example() -> None:

@@ -11,7 +11,7 @@ from heedmap.machine import resident_memory
 
 LONG = 1024
 """Tokens from which what a layer or a pass leaves behind is worth the call."""
-GROWTH = 64 * 2**20
+GROWTH = 256 * 2**20
 """Bytes of growth that are worth the call between passes over many short texts."""
 
 

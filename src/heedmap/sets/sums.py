@@ -121,11 +121,14 @@ def _moments(left: dict[str, Array], right: dict[str, Array]) -> dict[str, Array
     }
 
 
+def _ascending(values: Array, end: str) -> Array:
+    """What is sorted in ascending order to have one end first and NaN last."""
+    return np.where(np.isnan(values), np.inf, values if end == "low" else -values)
+
+
 def ends(values: Array, texts: Array, end: str) -> dict[str, Array]:
     """The `TOPS` highest or lowest along the last axis, NaN left out; of equal ones the text that came first."""
-    sign = -1.0 if end == "high" else 1.0
-    keys = np.where(np.isnan(values), np.inf, sign * values)
-    order = np.lexsort((texts, keys))[..., :TOPS]
+    order = np.lexsort((texts, _ascending(values, end)))[..., :TOPS]
     values, texts = np.take_along_axis(values, order, -1), np.take_along_axis(texts, order, -1)
     texts = np.where(np.isnan(values), -1, texts)
     room = [(0, 0)] * (values.ndim - 1) + [(0, TOPS - values.shape[-1])]
@@ -135,8 +138,21 @@ def ends(values: Array, texts: Array, end: str) -> dict[str, Array]:
     }
 
 
+def _extreme(values: Array, end: str) -> Array:
+    """Places along the last axis of the `TOPS` highest or lowest values, NaN last, of equal ones the first."""
+    if values.shape[-1] <= TOPS:
+        return np.broadcast_to(np.arange(values.shape[-1]), values.shape)
+    keys = _ascending(values, end)
+    bar = np.partition(keys, TOPS - 1, -1)[..., TOPS - 1 : TOPS]
+    under, level = keys < bar, keys == bar
+    room = TOPS - np.count_nonzero(under, -1)
+    crowded = np.count_nonzero(level, -1) > room
+    level[crowded] &= level[crowded].cumsum(-1) <= room[crowded][:, None]
+    return np.nonzero(under | level)[-1].reshape(*keys.shape[:-1], TOPS)
+
+
 def of_values(values: Array, texts: Array) -> dict[str, Array]:
-    """The arrays of `Sums` that come from values `[texts, V, H]`, NaN left out; `texts` are their numbers."""
+    """The arrays of `Sums` that come from values `[texts, V, H]`, NaN left out; `texts` are their ascending numbers."""
     finite = np.isfinite(values)
     count = finite.sum(0)
     safe = np.where(finite, values, 0.0)
@@ -150,7 +166,7 @@ def of_values(values: Array, texts: Array) -> dict[str, Array]:
         "most": np.where(finite, values, -np.inf).max(0, initial=-np.inf),
     }
     kept = np.where(finite, values, np.nan).transpose(1, 2, 0)
-    numbers = np.broadcast_to(texts, kept.shape)
     for end in ("high", "low"):
-        arrays |= ends(kept, numbers, end)
+        few = _extreme(kept, end)
+        arrays |= ends(np.take_along_axis(kept, few, -1), texts[few], end)
     return arrays
