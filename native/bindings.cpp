@@ -19,6 +19,7 @@ using namespace nanobind::literals;
 namespace heedmap {
 
 void bind_back(nb::module_& module);  // in bind_back.cpp
+void bind_panels(nb::module_& module);
 
 namespace {
 
@@ -277,6 +278,7 @@ NB_MODULE(_native, module) {
            "valid"_a.none().noconvert(), "row_terms"_a.noconvert(), "top"_a.noconvert(), "threads"_a,
            "Take one strip, scores [heads, rows, keys] in place, and add what it holds to the results.");
   bind_back(module);
+  bind_panels(module);
 }
 
 }  // namespace heedmap

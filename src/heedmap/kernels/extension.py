@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 
 import torch
 from torch import Tensor
+
+from heedmap.statistics.strip import Segment
 
 
 @cache
@@ -33,6 +36,11 @@ def openmp_parallel() -> int:
         return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value or 0
     except (AttributeError, OSError):  # another OpenMP runtime, or none
         return 0
+
+
+def hidden(segments: Sequence[Segment], key_start: int) -> list[tuple[int, Tensor]]:
+    """Segments of a strip as the extension takes them: first key within the strip, and which pairs are allowed."""
+    return [(segment.start - key_start, side_by_side(segment.allowed)) for segment in segments]
 
 
 def side_by_side(table: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels import gradients as in_torch
 from heedmap.kernels import native_gradients
 from heedmap.kernels.batch_item import BatchItem, summable
-from heedmap.kernels.extension import extension, openmp_parallel, side_by_side
+from heedmap.kernels.extension import extension, hidden, openmp_parallel, side_by_side
 from heedmap.kernels.gradients import Gradients
 from heedmap.kernels.hiding import bias_of, doubtful_segments, not_finite
 from heedmap.kernels.packing import Packed, pack
@@ -207,7 +207,7 @@ class _Room:
         self._riders = riders
         """Statistics whose columns stand beside the values', as more of the output."""
         self._texts = task.texts
-        self._widths = [rider.columns(task.texts or inputs, 0).shape[-1] for rider in riders]
+        self._widths = [rider.columns(task.texts or inputs, slice(1)).shape[-1] for rider in riders]
         self._with_output = task.with_output and inputs.value is not None
         self._scores = self._weights = self._scratch = _NOTHING
         self._packed: Packed | None = None
@@ -269,7 +269,7 @@ class _Room:
             rows=(block.row_start, block.row_stop),
             keys=(block.key_start, block.key_stop),
             cell_rows=block.cell_rows,
-            allowed=[(segment.start - block.key_start, side_by_side(segment.allowed)) for segment in segments],
+            allowed=hidden(segments, block.key_start),
             valid=None if valid is None else valid.contiguous(),
             shared_dim=shared_dim,
             row_terms=terms,
@@ -329,11 +329,7 @@ class _Room:
 
 def _columns(rider: Mass, inputs: AttentionInputs, batch: int, texts: AttentionInputs | None) -> Tensor:
     """How much of each key is in each set, `[texts, key_len, sets]`: once for all heads, or for those of each text."""
-    if texts is None:
-        return rider.columns(inputs, batch)[None]
-    of_each = [rider.columns(texts, text) for text in range(texts.batch)]
-    alike = all(own.data_ptr() == of_each[0].data_ptr() for own in of_each)
-    return of_each[0][None] if alike else torch.stack(of_each)
+    return rider.columns(inputs, slice(batch, batch + 1)) if texts is None else rider.columns(texts)
 
 
 def _products(inputs: AttentionInputs, instruction_set: str | None) -> bool:

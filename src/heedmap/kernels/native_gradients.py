@@ -9,7 +9,7 @@ from torch import Tensor
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.kernels.batch_item import BatchItem
-from heedmap.kernels.extension import extension, openmp_parallel, side_by_side
+from heedmap.kernels.extension import extension, hidden, openmp_parallel
 from heedmap.kernels.gradients import LEAST_ROWS, TABLES, Gradients, finite
 from heedmap.kernels.hiding import doubtful_segments
 from heedmap.kernels.packing import filled, in_rows
@@ -81,7 +81,6 @@ class _Keys:
         query = filled(query, 2, self._panel).contiguous()
         found = torch.empty(query.shape)
         top_score, scale, spread = terms
-        segments = doubtful_segments(self._inputs, block)
         self._backward.strip(
             head_start=block.head_start,
             keys=(block.key_start, block.key_stop),
@@ -90,7 +89,7 @@ class _Keys:
             top_score=top_score,
             scale=scale,
             spread=spread,
-            allowed=[(segment.start - block.key_start, side_by_side(segment.allowed)) for segment in segments],
+            allowed=hidden(doubtful_segments(self._inputs, block), block.key_start),
             of_query=found,
             threads=torch.get_num_threads(),
         )

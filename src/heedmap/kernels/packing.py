@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heedmap.kernels.batch_item import BatchItem
+from heedmap.kernels.extension import extension, openmp_parallel, side_by_side
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,20 @@ def pack(batch: int, item: BatchItem, shared: Sequence[Tensor], panel: int, *, w
     values = None
     if with_values and item.value is not None and item.summable:
         values = in_columns(item.value, panel)
-    beside = in_columns(torch.cat([own.to(item.key) for own in shared], dim=-1), panel) if shared else None
+    beside = in_columns(torch.cat([own.to(item.key.dtype) for own in shared], dim=-1), panel) if shared else None
     return Packed(batch, in_rows(item.key, panel), values, beside)
 
 
 def in_rows(rows: Tensor, panel: int) -> Tensor:
     """`[heads, key_len, dim]` as `[heads, panels, dim, panel]`: rows of a panel side by side."""
-    return filled(rows, 1, panel).unflatten(1, (-1, panel)).transpose(2, 3).contiguous()
+    heads, count, dim = rows.shape
+    packed = torch.empty(heads, -(-count // panel), dim, panel)
+    module = extension()
+    assert module is not None
+    module.pack_rows(
+        rows=side_by_side(rows), packed=packed, threads=torch.get_num_threads(), openmp_parallel=openmp_parallel()
+    )
+    return packed
 
 
 def in_columns(columns: Tensor, panel: int) -> Tensor:

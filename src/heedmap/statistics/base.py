@@ -71,6 +71,10 @@ class Statistic(ABC):
 
     def start(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
         """The state before the first strip."""
+        return torch.zeros(self.shape(inputs, grid), dtype=self.dtype(inputs), device=inputs.query.device)
+
+    def shape(self, inputs: AttentionInputs, grid: Grid) -> tuple[int, ...]:
+        """`[batch, head, …]`, by the axis."""
         size: tuple[int, ...] = {
             "query": (inputs.query_len,),
             "key": (inputs.key_len,),
@@ -80,8 +84,7 @@ class Statistic(ABC):
         further = self.further(inputs, grid)
         if further is not None:
             size = (*size, len(further[1]))
-        shape = (inputs.batch, self.heads(inputs), *size)
-        return torch.zeros(shape, dtype=self.dtype(inputs), device=inputs.query.device)
+        return inputs.batch, self.heads(inputs), *size
 
     def finish(self, state: Tensor, inputs: AttentionInputs, grid: Grid) -> Quantity:
         """The state as a result."""
@@ -110,14 +113,14 @@ class RowValues(Statistic):
         return float("nan")
 
     def start(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
-        return super().start(inputs, grid).fill_(self.missing())
+        shape, dtype = self.shape(inputs, grid), self.dtype(inputs)
+        return torch.full(shape, self.missing(), dtype=dtype, device=inputs.query.device)
 
     def update(self, state: Tensor, strip: Strip, grid: Grid) -> None:
-        values = self.values(strip, grid)
+        rows = state[strip.batch, strip.head_start : strip.head_stop, strip.row_start : strip.row_stop]
+        rows.copy_(self.values(strip, grid))
         if strip.valid is not None:
-            left_out = (~strip.valid)[(..., *(None,) * (values.dim() - 2))]
-            values = values.masked_fill(left_out, self.missing())
-        state[strip.batch, strip.head_start : strip.head_stop, strip.row_start : strip.row_stop] = values
+            rows.masked_fill_((~strip.valid)[(..., *(None,) * (rows.dim() - 2))], self.missing())
 
 
 class RowStatistic(RowValues):

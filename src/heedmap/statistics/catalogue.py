@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from heedmap.attention.inputs import AttentionInputs
 from heedmap.errors import HeedmapError, InputError, UnsupportedError
@@ -156,7 +156,7 @@ def _lack(statistic: Statistic, inputs: AttentionInputs) -> HeedmapError | None:
             do="leave it out: queries and keys belong to different texts",
         )
     held = getattr(inputs, statistic.needs) if statistic.needs else True
-    if held is None or held == {}:
+    if held is None or (isinstance(held, Mapping) and not held):
         return InputError(
             "statistics",
             expected=f"inputs with {statistic.needs} for {statistic.name}",

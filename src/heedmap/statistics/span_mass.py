@@ -11,6 +11,8 @@ from heedmap.statistics.base import Grid, RowValues
 from heedmap.statistics.dense import Dense
 from heedmap.statistics.strip import Strip
 
+ALL_TEXTS = slice(None)
+
 
 class Mass(RowValues):
     """What each row gives to each of some sets of keys, `[batch, head, query, set]`: weights times columns."""
@@ -18,19 +20,18 @@ class Mass(RowValues):
     unit = "weight"
 
     @abstractmethod
-    def columns(self, inputs: AttentionInputs, batch: int) -> Tensor:
-        """How much of each key is in each set, `[key_len, sets]`, the same for all heads."""
+    def columns(self, inputs: AttentionInputs, texts: slice = ALL_TEXTS) -> Tensor:
+        """How much of each key is in each set, the same for all heads: `[texts or 1, key_len, sets]`."""
 
     def values(self, strip: Strip, grid: Grid) -> Tensor:
         return strip.once(self.name, lambda: self._product(strip))
 
     def _product(self, strip: Strip) -> Tensor:
-        columns = self.columns(strip.inputs, strip.batch)[strip.key_start : strip.key_stop]
+        columns = self.columns(strip.inputs, slice(strip.batch, strip.batch + 1))[0, strip.key_start : strip.key_stop]
         return strip.weights @ columns.to(strip.weights.dtype)
 
     def definition(self, dense: Dense) -> Tensor:
-        each = torch.stack([self.columns(dense.inputs, batch) for batch in range(dense.inputs.batch)])
-        mass = dense.weights @ each[:, None].to(dense.weights.dtype)
+        mass = dense.weights @ self.columns(dense.inputs)[:, None].to(dense.weights.dtype)
         return mass.masked_fill(~dense.valid[:, None, :, None], torch.nan)
 
 
@@ -45,8 +46,8 @@ class _NamedMass(Mass):
     def further(self, inputs: AttentionInputs, grid: Grid) -> tuple[str, tuple[str, ...]]:
         return self.dimension, tuple(self.sets(inputs))
 
-    def columns(self, inputs: AttentionInputs, batch: int) -> Tensor:
-        return torch.stack([keys[batch] for keys in self.sets(inputs).values()], dim=-1)
+    def columns(self, inputs: AttentionInputs, texts: slice = ALL_TEXTS) -> Tensor:
+        return torch.stack([keys[texts] for keys in self.sets(inputs).values()], dim=-1)
 
 
 class SpanMass(_NamedMass):
@@ -77,6 +78,6 @@ class PartMass(Mass):
         assert inputs.parts is not None
         return "part", tuple(map(str, range(inputs.parts.shape[-1])))
 
-    def columns(self, inputs: AttentionInputs, batch: int) -> Tensor:
+    def columns(self, inputs: AttentionInputs, texts: slice = ALL_TEXTS) -> Tensor:
         assert inputs.parts is not None
-        return inputs.parts[batch if inputs.parts.shape[0] > 1 else 0]
+        return inputs.parts if inputs.parts.shape[0] == 1 else inputs.parts[texts]
