@@ -137,6 +137,7 @@ sanitize:
 	@cmake --build build/sanitize --parallel 2 >/dev/null
 	@build/sanitize/fuzz $(STRIPS)
 	@build/sanitize/fuzz_back $(STRIPS)
+	@build/sanitize/fuzz_panels $(STRIPS)
 
 # The same for NEON on another processor: needs g++-aarch64-linux-gnu and qemu-user-static.
 .PHONY: sanitize-neon

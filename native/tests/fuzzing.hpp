@@ -22,10 +22,16 @@ inline bool coin(Random& random, int one_in = 2) { return pick(random, 1, one_in
 }
 
 // `run_one(seed)` as often as the first argument says (1000 times), from the seed that the second one says (1).
-inline int fuzz(int count, char** arguments, void (*run_one)(unsigned), const char* what, bool products_only) {
-  const unsigned strips = count > 1 ? static_cast<unsigned>(std::atoi(arguments[1])) : 1000;
+inline unsigned run_all(int count, char** arguments, void (*run_one)(unsigned)) {
+  const unsigned many = count > 1 ? static_cast<unsigned>(std::atoi(arguments[1])) : 1000;
   const unsigned first = count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 1;
-  for (unsigned seed = first; seed < first + strips; ++seed) run_one(seed);
+  for (unsigned seed = first; seed < first + many; ++seed) run_one(seed);
+  return many;
+}
+
+// The same for strips, each of which every instruction set passes.
+inline int fuzz(int count, char** arguments, void (*run_one)(unsigned), const char* what, bool products_only) {
+  const unsigned strips = run_all(count, arguments, run_one);
   std::printf("%u strips agree in every instruction set%s:", strips, what);
   for (const Level* level : levels()) {
     if (level->panel > 0 || !products_only) std::printf(" %s", level->name);
