@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +23,14 @@ def families() -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def folder(tmp_path: Path, minilm_tokenizer: PreTrainedTokenizerBase) -> Path:
+    """A small BERT as save_pretrained writes it, with a tokenizer."""
+    from tests.capture.small_bert import save
+
+    return save(tmp_path / "small-bert", minilm_tokenizer)
 
 
 @pytest.fixture
