@@ -5,10 +5,11 @@
 Texts are the novel cut into 200 pieces and the sentences of the English treebank. Throughput: one process, one shard,
 the same batches: plain forward passes of the model's body under torch's own attention (sdpa), tokenised beforehand,
 against everything that a scan does of a shard, from text to the bytes of its files; on one thread, as each of several
-workers has, and on all. Workers: whole scans with one
-thread each, counted from the first finished shard to the last. Memory: the peak of processes that scan 100 texts and
-many. Costs: of the largest of these scans, its seconds and bytes a text, and what a shard takes when all are put
-together. Means: those of a set against the means over single looks. Some seven minutes on two quiet cores.
+workers has, on two and on all. Workers: whole scans of many small shards with one thread each, counted from when every
+worker has finished one to the last; two of them also against the plain passes on two threads. Memory: the peak of
+processes that scan 100 texts and many. Costs: of the largest of these scans, its seconds and bytes a text, and what a
+shard takes when all are put together. Means: those of a set against the means over single looks. Some eight minutes on
+two quiet cores.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def tell(stage, shards, texts):
 if __name__ == "__main__":
     began = time.perf_counter()
     found = scan(source, model, out=out, shard_texts=int(sys.argv[5]), workers=workers, threads=1, progress=tell)
-    (first, some), (last, every) = marks[0], marks[-1]
+    (first, some), (last, every) = marks[min(workers, len(marks)) - 1], marks[-1]
     print(json.dumps({
         "texts": found.meta["texts"], "tokens": found.meta["tokens"], "seconds": time.perf_counter() - began,
         "rate": (every - some) / (last - first) if every > some else None,
@@ -170,14 +171,15 @@ def main() -> None:
     options.add_argument("--shard-texts", type=harness.count, default=1024)
     options.add_argument("--rounds", type=harness.count, default=3)
     given = options.parse_args()
-    if given.most < 2 * given.shard_texts:
-        options.error("--most has to fill two shards")
+    if given.most < 2 * given.shard_texts or given.shard_texts < 4:
+        options.error("--most has to fill two shards, of four texts or more")
     harness.ready()
     import torch
 
     texts = {"novel": novel(given.data), "sentences": sentences(given.data)}
     document: dict[str, Any] = {"benchmark": "scan", "model": given.model}
-    for (name, own), threads in itertools.product(texts.items(), sorted({1, torch.get_num_threads()})):
+    most_threads = torch.get_num_threads()
+    for (name, own), threads in itertools.product(texts.items(), sorted({1, min(2, most_threads), most_threads})):
         found = throughput(own, given.model, given.rounds, threads)
         document.setdefault(name, []).append(found)
         print(f"{name:10} {found['texts']:6,} texts {found['tokens']:8,} tokens, {threads} threads: plain "
@@ -190,9 +192,14 @@ def main() -> None:
             folder.mkdir()
             return whole(SHARED, own, given.model, workers, shard_texts, folder)
 
-        one, two = (scanned(f"workers{count}", texts["sentences"], count, 64)["rate"] for count in (1, 2))
+        some = list(itertools.islice(itertools.cycle(texts["sentences"]), given.most // 2))
+        one, two = (scanned(f"workers{count}", some, count, given.shard_texts // 4)["rate"] for count in (1, 2))
         document["workers"] = {"one": one, "two": two, "ratio": two / one}
         print(f"one thread each: {one:.1f} texts a second, two workers {two:.1f}, {two / one:.2f} ×")
+        for plain in document["sentences"]:
+            if plain["threads"] == 2:
+                share = document["workers"]["share_of_plain"] = two * plain["plain_seconds"] / plain["texts"]
+                print(f"two workers against plain passes on two threads: {share:.2f} of plain")
         document["memory"] = []
         for count in (100, given.most):
             few = list(itertools.islice(itertools.cycle(texts["sentences"]), count))

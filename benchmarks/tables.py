@@ -239,13 +239,15 @@ def scan(document: dict[str, Any]) -> list[str]:
     )  # fmt: skip
     workers, cost = document["workers"], document["cost"]
     least, most = document["memory"][0], document["memory"][-1]
+    share = workers.get("share_of_plain")
+    of_plain = "" if share is None else f", {share:.2f} of what plain passes on two threads reach"
     return [
         "## Many texts",
         f"`python benchmarks/scan.py`: {document['model']}, plain forward passes under torch's own attention against a "
         "whole scan of the same batches, from text to the bytes of its files.",
         table(["", "texts", "tokens", "threads", "plain", "scan", "plain / scan"], rows),
         f"Two workers are {workers['ratio']:.2f} × as fast as one (one thread each: {workers['two']:,.0f} and "
-        f"{workers['one']:,.0f} texts a second). A scan of {least['texts']:,} texts holds {size(least['peak_bytes'])} "
+        f"{workers['one']:,.0f} texts a second{of_plain}). A scan of {least['texts']:,} texts holds {size(least['peak_bytes'])} "
         f"of memory, one of {most['texts']:,} {size(most['peak_bytes'])}. A text of {cost['tokens_a_text']:.0f} tokens "
         f"takes {time(cost['seconds_a_text'])} of one core and {size(cost['heads_bytes_a_text'])} in `heads`, "
         f"{size(cost['texts_bytes_a_text'])} in `texts`; a shard {size(cost['sums_bytes_a_shard'])} in `sums` and "

@@ -42,7 +42,7 @@ from heedmap.cli.wording import counted
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Processes of this machine, or "
               "Ray: pip install 'heedmap[ray]'.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), default=1, metavar="N", help="Processes or Ray actors, each "
-              "with the model (1).")  # fmt: skip
+              "with the model (1). One for each core is fastest, where memory allows.")  # fmt: skip
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Of torch in each worker, instead of an equal "
               "part.")  # fmt: skip
 @click.option("--address", metavar="A", help="Of a running Ray cluster: auto, host:6379 or ray://host:10001.")
