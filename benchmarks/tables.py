@@ -247,12 +247,13 @@ def scan(document: dict[str, Any]) -> list[str]:
         "whole scan of the same batches, from text to the bytes of its files.",
         table(["", "texts", "tokens", "threads", "plain", "scan", "plain / scan"], rows),
         f"Two workers are {workers['ratio']:.2f} × as fast as one (one thread each: {workers['two']:,.0f} and "
-        f"{workers['one']:,.0f} texts a second{of_plain}). A scan of {least['texts']:,} texts holds {size(least['peak_bytes'])} "
-        f"of memory, one of {most['texts']:,} {size(most['peak_bytes'])}. A text of {cost['tokens_a_text']:.0f} tokens "
-        f"takes {time(cost['seconds_a_text'])} of one core and {size(cost['heads_bytes_a_text'])} in `heads`, "
-        f"{size(cost['texts_bytes_a_text'])} in `texts`; a shard {size(cost['sums_bytes_a_shard'])} in `sums` and "
-        f"{time(cost['merge_seconds_a_shard'])} when all are put together; all tables over {cost['texts']:,} texts "
-        f"{size(cost['totals_bytes'])} and {time(cost['finish_seconds'])}. Means of a set and over single looks differ "
+        f"{workers['one']:,.0f} texts a second{of_plain}). A scan of {least['texts']:,} texts holds "
+        f"{size(least['peak_bytes'])} of memory, one of {most['texts']:,} {size(most['peak_bytes'])}. A text of "
+        f"{cost['tokens_a_text']:.0f} tokens takes {time(cost['seconds_a_text'])} of one core and "
+        f"{size(cost['heads_bytes_a_text'])} in `heads`, {size(cost['texts_bytes_a_text'])} in `texts`; a shard "
+        f"{size(cost['sums_bytes_a_shard'])} in `sums` and {time(cost['merge_seconds_a_shard'])} when all are put "
+        f"together; all tables over {cost['texts']:,} texts {size(cost['totals_bytes'])} and "
+        f"{time(cost['finish_seconds'])}. Means of a set and over single looks differ "
         f"by at most {document['means_differ_by']:.0e}.",
     ]
 
