@@ -77,7 +77,8 @@ def test_sums_of_other_heads_and_damaged_ones_are_refused(values: np.ndarray, tm
     with pytest.raises(RunError, match="the same heads and values in every shard"):
         of(values, np.arange(40)).merge(Sums.empty(HEADS[:2], VALUES, []))
     content = of(values, np.arange(40)).dump()
-    for damaged in (b"", content[:100], content[:-1]):
+    changed = [content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :] for at in (-1, -1000, len(content) // 2)]
+    for damaged in (b"", content[:100], content[:-1], *changed):
         (tmp_path / "sums").write_bytes(damaged)
         with pytest.raises(RunError, match="the sums of a shard"):
             Sums.load(str(tmp_path / "sums"))

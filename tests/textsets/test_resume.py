@@ -133,6 +133,19 @@ def test_a_damaged_file_of_a_finished_set_is_made_again(given, whole, tmp_path: 
     assert content(out) == whole
 
 
+def test_a_changed_byte_of_a_shards_sums_is_told_with_the_way_out(given, whole, tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    scan(**given, out=out)
+    sums = out / "sums/shard=00002.safetensors"
+    sums.write_bytes(sums.read_bytes()[:-1] + bytes([sums.read_bytes()[-1] ^ 1]))
+    (out / "set.json").unlink()
+    with pytest.raises(RunError, match=r"sums of a shard.* other numbers than were .*; remove .*shard=00002\.json"):
+        scan(**given, out=out)
+    (out / "shards/shard=00002.json").unlink()
+    scan(**given, out=out)
+    assert content(out) == whole
+
+
 def test_half_a_file_that_a_dead_process_left_is_no_obstacle(given, whole, tmp_path: Path) -> None:
     out = tmp_path / "set"
     out.mkdir()

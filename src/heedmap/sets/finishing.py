@@ -76,10 +76,18 @@ def finish(folder: Path, done: Done) -> None:
 
 
 def merged(folder: Path, shards: Sequence[Shard]) -> Sums:
-    """The sums of all shards, added in their order: the same bits whoever measured them, and when."""
+    """The sums of all shards, added in their order: the same bits whoever measured them, and when.
+
+    Raises:
+        RunError: a shard's sums are damaged, or of other heads than the others'.
+    """
     total: Sums | None = None
     for shard in shards:
-        own = Sums.load(str(folder / shard_files(shard.number)["sums"]))
+        try:
+            own = Sums.load(str(folder / shard_files(shard.number)["sums"]))
+        except RunError as error:
+            way_out = f"remove {folder / marker(shard.number)} and run the same command again: that shard is redone"
+            raise RunError(WHERE, expected=error.expected, got=error.got, do=way_out) from error
         total = own if total is None else total.merge(own)
     assert total is not None
     return total

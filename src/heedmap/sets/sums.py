@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,9 +88,11 @@ class Sums:
         return Sums(self.heads, self.values, self.types, merged)
 
     def dump(self) -> bytes:
-        """As a safetensors file."""
-        names = json.dumps({"heads": self.heads, "values": self.values, "types": self.types})
-        return save({name: np.ascontiguousarray(self.arrays[name]) for name in sorted(self.arrays)}, {"names": names})
+        """As a safetensors file, which says by what digest its numbers are known again."""
+        arrays = {name: np.ascontiguousarray(self.arrays[name]) for name in sorted(self.arrays)}
+        names = {"heads": self.heads, "values": self.values, "types": self.types}
+        named = json.dumps(names | {"sha256": _digest(arrays, names)})  # one entry: several come in any order
+        return save(arrays, {"names": named})
 
     @classmethod
     def load(cls, path: str) -> Sums:
@@ -98,7 +101,9 @@ class Sums:
             with safe_open(path, framework="numpy") as file:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — not a mapping
                 names = json.loads((file.metadata() or {})["names"])
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            if names.pop("sha256") != _digest(arrays, names):
+                raise ValueError("other numbers than were written")
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise RunError("scan", expected=f"the sums of a shard in {path}", got=str(error)) from error
         heads = tuple((str(part), int(layer), int(head)) for part, layer, head in names["heads"])
         found = cls(heads, tuple(names["values"]), tuple(names["types"]), arrays)
@@ -108,6 +113,14 @@ class Sums:
         }:
             raise RunError("scan", expected=f"the sums of a shard in {path}", got="arrays of other names or shapes")
         return found
+
+
+def _digest(arrays: dict[str, Array], names: dict[str, Any]) -> str:
+    """sha256 over names and numbers: a disk may give back other bytes than it was given."""
+    found = hashlib.sha256(json.dumps(names, sort_keys=True).encode())
+    for name in sorted(arrays):
+        found.update(name.encode() + arrays[name].tobytes())
+    return found.hexdigest()
 
 
 def _moments(left: dict[str, Array], right: dict[str, Array]) -> dict[str, Array]:
