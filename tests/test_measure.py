@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import heedmap
+from heedmap import Measurements, attend, masks
 from heedmap.errors import InputError
+from heedmap.measure import KERNELS
 
 Q, K = torch.randn(1, 4, 6, 8), torch.randn(1, 2, 6, 8)
 
@@ -60,3 +62,27 @@ def test_compiled_code_calls_measure_and_attend_as_they_are() -> None:
     assert (entropy == same).all()
     found, expected = (torch.autograd.grad(out.sum(), query)[0] for out in (output, wanted))
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kernel", [kernel.NAME for kernel in KERNELS])
+def test_torchs_default_dtype_changes_nothing(dtype: torch.dtype, kernel: str) -> None:
+    def step() -> tuple[list[torch.Tensor], Measurements]:
+        leaves = [tensor.detach().clone().requires_grad_() for tensor in (Q, K, K + 1)]
+        real = torch.tensor([[1, 1, 1, 1, 1, 0]])
+        found = attend(*leaves, mask=masks.causal() & masks.padding(real), valid_queries=real.bool(), kernel=kernel)
+        found.output.square().sum().backward()
+        gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
+        return [found.output, *gradients], found.measurements
+
+    tensors, measured = step()
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        again, measured_again = step()
+    finally:
+        torch.set_default_dtype(before)
+    assert len(again) == 4
+    assert all(torch.equal(one, other) for one, other in zip(tensors, again, strict=True))
+    for name, quantity in measured.quantities.items():
+        assert quantity.values.tobytes() == measured_again.quantities[name].values.tobytes(), name

@@ -19,6 +19,7 @@ from heedmap.attention import AttentionInputs
 from heedmap.attention.reference import dense_attention
 from heedmap.errors import UnsupportedError
 
+REAL = torch.tensor([[1, 1, 1, 0]]).bool().repeat(1, 10)
 LEFT_OUT = torch.arange(40).expand(2, -1) >= torch.tensor([[0], [9]])
 FORMULAS = {
     "plain": {},
@@ -139,6 +140,27 @@ def test_a_tensor_changed_before_the_backward_pass_is_noticed(changed: int) -> N
     tensors[changed - 1].requires_grad_()
     output = attend(*tensors[:3], sinks=tensors[3], statistics=()).output
     tensors[changed].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("make", "held"),
+    [
+        (masks.padding, REAL),
+        (lambda real: masks.causal() & masks.padding(real), REAL),
+        (masks.packed, REAL.long()),
+        (lambda real: real, REAL[:, None, None].expand(1, 1, 40, 40).contiguous()),
+        (lambda real: masks.from_tensor(real) | masks.causal(), REAL[:, None, None]),
+    ],
+    ids=["padding", "combined", "packed", "a tensor", "either"],
+)
+def test_a_mask_changed_before_the_backward_pass_is_noticed(make: Callable, held: Tensor) -> None:
+    held = held.clone()
+    tensors = leaves()
+    output = attend(*tensors[:3], mask=make(held), statistics=()).output
+    output.sum().backward(retain_graph=True)
+    held.fill_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         output.sum().backward()
 

@@ -76,12 +76,24 @@ class ByRows(Mask):
         return min([key_stop, *(following for following, _ in self._parts[1:] if following > start)])
 
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
+        return self._of_each("allowed", batch, query_positions, key_positions, heads)
+
+    def same_text(
+        self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
+    ) -> Tensor | None:
+        return self._of_each("same_text", batch, query_positions, key_positions, heads)
+
+    def _of_each(
+        self, question: str, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice
+    ) -> Tensor:
+        """The answers of the stretches that the rows lie in, one below the other."""
         first, last = int(query_positions.min()), int(query_positions.max()) + 1
         rows: list[Tensor] = []
         for start, stop, mask in self._within(first, last):
             queries = query_positions[(query_positions >= start) & (query_positions < stop)]
             existing = key_positions < self._last_key(start, int(key_positions.max()) + 1)
-            known = mask.allowed(batch, queries, key_positions[existing], heads)
+            known = getattr(mask, question)(batch, queries, key_positions[existing], heads)
+            known = torch.ones((), dtype=torch.bool, device=queries.device) if known is None else known
             known = (known if known.dim() == 3 else known[None]).expand(-1, len(queries), int(existing.sum()))
             may = torch.zeros(known.shape[0], len(queries), len(key_positions), dtype=torch.bool, device=known.device)
             may[:, :, existing] = known
@@ -119,6 +131,11 @@ class OfItems(Mask):
 
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
         return self._mask.allowed(self._items[batch], query_positions, key_positions, heads)
+
+    def same_text(
+        self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
+    ) -> Tensor | None:
+        return self._mask.same_text(self._items[batch], query_positions, key_positions, heads)
 
     def bias(
         self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS

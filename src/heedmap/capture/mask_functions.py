@@ -17,7 +17,7 @@ from transformers import masking_utils
 from heedmap.attention import masks
 from heedmap.attention.masks.base import ALL_HEADS, Bounds, Mask
 from heedmap.attention.masks.combine import And
-from heedmap.attention.masks.structured import Everything, SlidingWindow
+from heedmap.attention.masks.structured import Everything, OfOneText, SlidingWindow
 
 MaskFunction = Callable[..., Any]
 
@@ -63,7 +63,7 @@ class Window:
         return values[:, self.start : self.stop]
 
 
-class OneSided(Mask):
+class OneSided(OfOneText):
     """transformers' window without its causal half, `key > query − size`; becomes a window when causal joins it."""
 
     why = "a sliding window with no causal half"

@@ -37,14 +37,16 @@ class StripAttention(torch.autograd.Function):
         output = swept.output
         assert output is not None
         ctx.flow = _flow(task, None if sinks is not None else task.inputs.sinks, backward, swept.terms)
-        ctx.save_for_backward(query, key, value, sinks, output)
+        mask = task.inputs.mask
+        ctx.save_for_backward(query, key, value, sinks, output, *(() if mask is None else mask.tensors()))
         return output
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, flowing: Tensor
     ) -> tuple[Tensor | None, ...]:
-        return (*_Backward.apply(*ctx.saved_tensors, flowing, ctx.flow, ctx.needs_input_grad[:4]), *[None] * 3)
+        held = ctx.saved_tensors[:5]  # those of the mask are saved for autograd to see whether they were changed
+        return (*_Backward.apply(*held, flowing, ctx.flow, ctx.needs_input_grad[:4]), *[None] * 3)
 
 
 class _Backward(torch.autograd.Function):

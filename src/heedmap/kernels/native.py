@@ -64,7 +64,7 @@ COUNTS = (PairCount, MapArea)
 TABLES = 4
 """Tables held where a statistic needs them: scores, weights, scratch, and what its term may add; else scores alone."""
 LINE = 16  # floats of a cache line
-_NOTHING = torch.empty(0)
+_NOTHING = torch.empty(0, dtype=torch.float32)
 
 
 def unsupported(inputs: AttentionInputs, statistics: Sequence[Statistic]) -> str | None:
@@ -100,7 +100,7 @@ def sweep(task: Task, instruction_set: str | None = None) -> Swept:
         output = torch.zeros(shape, dtype=inputs.query.dtype)
     kept = None
     if task.with_terms and _products(inputs, instruction_set):
-        kept = torch.empty(4, inputs.batch, inputs.query_heads, inputs.query_len)
+        kept = torch.empty(4, inputs.batch, inputs.query_heads, inputs.query_len, dtype=torch.float32)
     with torch.autocast("cpu", enabled=False):
         item = BatchItem(inputs)
         room = _Room(task, states, item, with_tables, riders, instruction_set)
@@ -252,7 +252,8 @@ class _Room:
             value_dim = output.shape[-1] if inside and output is not None else 0
             if value_dim + shared_dim:
                 direct = value_dim > 0 and not self._riders and output is not None and output.dtype == torch.float32
-                written = output if direct else torch.empty(heads, rows, value_dim + shared_dim)
+                columns = value_dim + shared_dim
+                written = output if direct else torch.empty(heads, rows, columns, dtype=torch.float32)
                 given |= {"packed_values": packed.values, "packed_shared": packed.shared, "output": written}
         else:
             self._torch_scores(block, query, given["scores"])
@@ -262,7 +263,8 @@ class _Room:
             weights, by_distance = skewed.table, skewed.by_distance
             scratch = self._scratch[: heads * rows * keys].view(heads, rows, keys)
             given["weights"] = weights
-        terms, top = torch.empty(4, heads, rows), torch.empty(heads, rows, dtype=torch.int64)
+        terms = torch.empty(4, heads, rows, dtype=torch.float32)
+        top = torch.empty(heads, rows, dtype=torch.int64)
         spoiled = self._sweep.strip(
             batch=block.batch,
             heads=(block.head_start, block.head_stop),
@@ -317,13 +319,13 @@ class _Room:
         """`[heads, rows, keys]`, uninitialised, whose rows start on cache lines and in different cache sets."""
         pitch = (keys + LINE - 1) // LINE * LINE + LINE if keys > LINE else keys
         if self._scores.numel() < heads * rows * pitch:
-            self._scores = torch.empty(heads * rows * pitch)
+            self._scores = torch.empty(heads * rows * pitch, dtype=torch.float32)
         return self._scores[: heads * rows * pitch].view(heads, rows, pitch)[..., :keys]
 
     def _weights_room(self, heads: int, rows: int, keys: int) -> Tensor:
         elements = SkewBuffer.elements(heads, rows, keys)
         if self._weights.numel() < elements:
-            self._weights, self._scratch = torch.empty(elements), torch.empty(elements)
+            self._weights, self._scratch = (torch.empty(elements, dtype=torch.float32) for _ in range(2))
         return self._weights
 
 

@@ -61,9 +61,9 @@ class _Keys:
         assert item.value is not None
         self._inputs, self._batch, self._panel = inputs, batch, panel
         key_rows = filled(filled(finite(item.key), 1, panel), 2, panel).contiguous()
-        self._of_key = torch.zeros(key_rows.shape)
+        self._of_key = torch.zeros_like(key_rows)
         value_dim = item.value.shape[-1]
-        self._of_value = torch.zeros(*key_rows.shape[:2], value_dim + -value_dim % panel)
+        self._of_value = key_rows.new_zeros(*key_rows.shape[:2], value_dim + -value_dim % panel)
         self._backward = module.Backward(
             query_heads=inputs.query_heads,
             packed_keys=in_rows(item.key, panel),
@@ -79,7 +79,7 @@ class _Keys:
     def strip(self, block: Block, query: Tensor, arriving: Tensor, terms: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """What flows back to the queries of a strip, before their scale, `[heads, rows, head_dim]`."""
         query = filled(query, 2, self._panel).contiguous()
-        found = torch.empty(query.shape)
+        found = torch.empty_like(query)
         top_score, scale, spread = terms
         self._backward.strip(
             head_start=block.head_start,

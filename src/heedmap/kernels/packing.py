@@ -37,7 +37,7 @@ def pack(batch: int, item: BatchItem, shared: Sequence[Tensor], panel: int, *, w
 def in_rows(rows: Tensor, panel: int) -> Tensor:
     """`[heads, key_len, dim]` as `[heads, panels, dim, panel]`: rows of a panel side by side."""
     heads, count, dim = rows.shape
-    packed = torch.empty(heads, -(-count // panel), dim, panel)
+    packed = rows.new_empty(heads, -(-count // panel), dim, panel)
     module = extension()
     assert module is not None
     module.pack_rows(

@@ -84,6 +84,19 @@ class Mask(ABC):
         """Whether what `bias` returns comes from a tensor that asks for a gradient."""
         return False
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The caller's tensors that it reads, which must not be changed while it is in use."""
+        return ()
+
+    def same_text(
+        self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
+    ) -> Tensor | None:
+        """Which keys are of the query's text, seen or not: bool, broadcastable to `[heads, rows, keys]`; None: all.
+
+        What a mask of no known kind hides may be padding or another document, so it is taken for that.
+        """
+        return self.allowed(batch, query_positions, key_positions, heads)
+
     def bounds(self, batch: int, query_start: int, query_stop: int, key_start: int, key_stop: int) -> Bounds:
         """Keys in `[key_start, key_stop)` to visit for the rows `[query_start, query_stop)`."""
         return Bounds.of((key_start, key_stop), (key_start, key_start), (key_start, key_stop))

@@ -36,6 +36,9 @@ class _Pair(Mask):
     def requires_grad(self) -> bool:
         return self.left.requires_grad or self.right.requires_grad
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (*self.left.tensors(), *self.right.tensors())
+
     def fit(self, frame: Frame) -> Mask:
         return type(self)(self.left.fit(frame), self.right.fit(frame))
 
@@ -57,6 +60,15 @@ class And(_Pair):
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
         left = self.left.allowed(batch, query_positions, key_positions, heads)
         return left & self.right.allowed(batch, query_positions, key_positions, heads)
+
+    def same_text(
+        self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
+    ) -> Tensor | None:
+        left = self.left.same_text(batch, query_positions, key_positions, heads)
+        right = self.right.same_text(batch, query_positions, key_positions, heads)
+        if left is None or right is None:
+            return right if left is None else left
+        return left & right
 
     def bias(
         self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
@@ -93,6 +105,13 @@ class Or(_Pair):
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
         left = self.left.allowed(batch, query_positions, key_positions, heads)
         return left | self.right.allowed(batch, query_positions, key_positions, heads)
+
+    def same_text(
+        self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
+    ) -> Tensor | None:
+        left = self.left.same_text(batch, query_positions, key_positions, heads)
+        right = self.right.same_text(batch, query_positions, key_positions, heads)
+        return None if left is None or right is None else left | right
 
     def bounds(self, batch: int, query_start: int, query_stop: int, key_start: int, key_stop: int) -> Bounds:
         left = self.left.bounds(batch, query_start, query_stop, key_start, key_stop)

@@ -20,6 +20,9 @@ class _ByPosition(Mask):
         self.values = values
         self.key_offset = key_offset
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.values,)
+
     def _row(self, batch: int) -> Tensor:
         return self.values[batch if self.values.shape[0] > 1 else 0]
 
@@ -117,6 +120,9 @@ class FromTensor(Mask):
         self._key_offset = key_offset
         self._requires_grad = requires_grad  # a bias that is all 0 is none, and asks all the same
         self.per_head = allowed.shape[1] > 1
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self._allowed,) if self._bias is None else (self._allowed, self._bias)
 
     @property
     def biased(self) -> bool:

@@ -12,8 +12,17 @@ from heedmap.attention.masks.base import ALL_HEADS, Bounds, Frame, Mask
 from heedmap.errors import InputError
 
 
+class OfOneText(Mask):
+    """A mask that says which keys of a text are seen, and nothing of other texts."""
+
+    def same_text(
+        self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
+    ) -> Tensor | None:
+        return None
+
+
 @dataclass(frozen=True)
-class Everything(Mask):
+class Everything(OfOneText):
     """Every pair may attend."""
 
     def allowed(self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS) -> Tensor:
@@ -28,7 +37,7 @@ class Everything(Mask):
 
 
 @dataclass(frozen=True)
-class Causal(Mask):
+class Causal(OfOneText):
     """Keys at or before the query: `key <= query + offset`."""
 
     offset: int = 0
@@ -46,7 +55,7 @@ class Causal(Mask):
 
 
 @dataclass(frozen=True)
-class SlidingWindow(Mask):
+class SlidingWindow(OfOneText):
     """The last `size` keys, `0 <= query - key < size`; both sides: `|query - key| <= size`."""
 
     size: int
@@ -70,7 +79,7 @@ class SlidingWindow(Mask):
 
 
 @dataclass(frozen=True)
-class Chunked(Mask):
+class Chunked(OfOneText):
     """Keys of the query's own chunk of `size` positions: `query // size == key // size`."""
 
     size: int
@@ -105,7 +114,7 @@ class Chunked(Mask):
 
 
 @dataclass(frozen=True)
-class Prefix(Mask):
+class Prefix(OfOneText):
     """The first `length` key positions: `key < length`; use it as `causal() | prefix(length)`."""
 
     length: tuple[int, ...]
