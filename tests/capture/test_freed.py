@@ -53,6 +53,7 @@ def test_memory_is_given_back_after_growth_alone(monkeypatch) -> None:
 
     monkeypatch.setattr(freed, "resident_memory", lambda: held[0])
     monkeypatch.setattr(freed, "_trim", lambda: trim)
+    monkeypatch.setattr(freed, "GROWTH", 64 * 2**20)
     growth = freed.Growth()
     for now in (120, 164, 165, 170, 174, 175):  # the last is beyond 110 + 64
         held[0] = now * 2**20
