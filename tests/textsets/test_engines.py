@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -119,3 +121,24 @@ def test_what_cannot_be_is_refused_before_a_model_is_loaded(given, tmp_path: Pat
 def test_a_model_in_memory_is_measured_in_one_process(given, tmp_path: Path, tiny_model) -> None:
     with pytest.raises(InputError, match="a model by name or folder for several workers"):
         scan(**given | {"model": tiny_model("bert")}, out=tmp_path / "set", workers=2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C reaches a group of processes here")
+@pytest.mark.parametrize("after", [1.5, 3.0, 4.5, 6.0])
+def test_an_interruption_while_workers_start_is_one_line(after: float, tmp_path: Path, model_folder) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"Sentence {number} of a set that takes a while.\n" for number in range(20_000)))
+    command = [sys.executable, "-m", "heedmap", "scan", texts, "--model", model_folder(), "--workers", "2"]
+    scanning = subprocess.Popen(
+        [*command, "--shard-texts", "500", "--out", tmp_path / "set"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(after)
+    os.killpg(scanning.pid, signal.SIGINT)
+    told = scanning.communicate(timeout=60)[1].splitlines()
+    assert scanning.returncode == 130
+    assert told[-1] == "[heedmap] interrupted"
+    assert all(line.startswith("kept in ") for line in told[:-1]), told

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from heedmap.errors import ModelError
+from heedmap.textsets.interrupts import held_back, start_server, without_shared_bars
 from heedmap.textsets.measurer import Measurer
 from heedmap.textsets.outcome import Outcome
 from heedmap.textsets.records import Job
@@ -56,7 +57,8 @@ def processes(settings: Settings, workers: int, threads: int | None = None) -> E
         whole = False
         try:
             for job in jobs:
-                waiting.add(pool.submit(_measure, job))
+                with held_back():
+                    waiting.add(pool.submit(_measure, job))
                 if len(waiting) >= workers + _AHEAD:
                     done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                     yield from (future.result() for future in done)
@@ -86,6 +88,7 @@ def _context() -> Any:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
+    start_server()
     return context
 
 
@@ -95,6 +98,7 @@ _MEASURER: list[Measurer | BaseException] = []
 def _begin(settings: Settings, threads: int) -> None:
     """Load the model in a worker; what fails there is told with the first shard, for a pool hides its reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    without_shared_bars()
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
