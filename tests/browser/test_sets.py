@@ -64,6 +64,8 @@ def test_deciles_are_shown_as_texts_that_stay_text(page: Page, found: TextSet) -
     ]
     shown = page.locator(".set-examples").first.locator(".set-excerpt").all_inner_texts()
     assert shown == [excerpts[text] for text in deciles]
+    bars = page.get_by_role("img", name="entropy by decile").locator("rect title").all_text_contents()
+    assert [bar.split(":")[0] for bar in bars] == [f"decile {decile}" for decile in range(11)]
     assert page.locator(".set-excerpt b").count() == 0
 
 

@@ -97,9 +97,9 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
   const deciles = page.deciles.filter((row) => row.statistic === statistic)
   const mean = page.means.find((row) => row.statistic === statistic)
   const held = page.types.filter((row) => row.holds)
-  const steps = deciles.slice(1).map((row, at) => ({
-    from: at,
-    to: at + 1,
+  const steps = deciles.map((row) => ({
+    from: row.decile - 0.5,
+    to: row.decile + 0.5,
     value: row.value,
     says: `decile ${row.decile}: ${number(row.value)}`,
   }))

@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { css, palette, type Theme } from '../ui/colour'
 import { number } from '../ui/format'
+import { Legend } from './legend'
 import { rangeOf, shareOf, type HeadPage, type Overview } from './documents'
 
 const BOX = { height: 170, left: 46, right: 10, top: 10, bottom: 32 }
@@ -43,8 +44,18 @@ export function Grid(props: {
     rows.set(key, [...(rows.get(key) ?? []), at])
   })
   const parts = new Set(overview.heads.map((head) => head[0])).size
+  const numbered = [...rows.values()].every((row) => row.every((at, place) => overview.heads[at][2] === place))
+  const across = numbered ? Math.max(...[...rows.values()].map((row) => row.length)) : 0
   return (
     <div class="set-grid" role="group" aria-label={`heads by mean ${statistic}`}>
+      <div class="set-row soft" aria-hidden="true">
+        <span class="set-layer" />
+        {Array.from({ length: across }, (_, at) => (
+          <span class="set-number" key={at}>
+            {at}
+          </span>
+        ))}
+      </div>
       {[...rows.values()].map((row) => (
         <div class="set-row" key={row[0]}>
           <span class="set-layer">{headName(overview.heads[row[0]], parts).replace(/\.\d+$/, '')}</span>
@@ -66,11 +77,11 @@ export function Grid(props: {
           })}
         </div>
       ))}
-      <p class="soft">
-        {values.every((value) => value === null)
-          ? 'no head has a value'
-          : `${number(range[0])} to ${number(range[1])} ${overview.units[statistic]}`}
-      </p>
+      {values.every((value) => value === null) ? (
+        <p class="soft">no head has a value</p>
+      ) : (
+        <Legend low={number(range[0])} high={`${number(range[1])} ${overview.units[statistic]}`} theme={theme} />
+      )}
     </div>
   )
 }
@@ -220,11 +231,11 @@ export function distanceBars(rows: HeadPage['profiles']): Bar[] {
 export function MeanMap(props: { map: number[][]; theme: Theme }) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const size = props.map.length
+  const most = Math.max(...props.map.flat(), Number.MIN_VALUE)
   useEffect(() => {
     const context = canvas.current?.getContext('2d')
     if (!context) return
     const table = palette('sequential', props.theme)
-    const most = Math.max(...props.map.flat(), Number.MIN_VALUE)
     props.map.forEach((row, i) =>
       row.forEach((value, j) => {
         context.fillStyle = css(table, Math.sqrt(value / most))
@@ -233,13 +244,16 @@ export function MeanMap(props: { map: number[][]; theme: Theme }) {
     )
   }, [props.map, props.theme])
   return (
-    <canvas
-      ref={canvas}
-      class="set-map"
-      width={size}
-      height={size}
-      role="img"
-      aria-label="mean map: from top to bottom the row's place in its text, from left to right the place looked at"
-    />
+    <>
+      <canvas
+        ref={canvas}
+        class="set-map"
+        width={size}
+        height={size}
+        role="img"
+        aria-label="mean map: from top to bottom the row's place in its text, from left to right the place looked at"
+      />
+      <Legend low="0" high={`${number(most)} of a row`} theme={props.theme} />
+    </>
   )
 }
