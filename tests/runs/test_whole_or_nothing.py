@@ -325,8 +325,9 @@ def test_a_folder_that_cannot_be_written_is_one_error(
 
 def test_a_file_where_a_folder_should_be_is_one_error(dense: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError):
-        dense.write_run(tmp_path / "file" / "run", dense.make_layer())
+    for below in ("run", "deep/run"):
+        with pytest.raises(StorageError, match="got .*/file, which is a file; choose another folder"):
+            dense.write_run(tmp_path / "file" / below, dense.make_layer())
 
 
 def _changed(layer: Any, **entry: Any) -> Any:

@@ -48,7 +48,11 @@ def test_texts_are_matched_by_what_they_say(made_set, tmp_path: Path) -> None:
     assert found.texts == 11
     assert max(abs(change.change) for change in found.changes) < 1e-5
     assert {change.layer for change in found.changes} == {1}
-    assert found.only == ("4 heads of the first set alone: 0.0, 0.1, 0.2, 0.3",)
+    assert found.only == (
+        "11 of the 22 texts of the first set alone",
+        "1 of the 12 texts of the second set alone",
+        "4 heads of the first set alone: 0.0, 0.1, 0.2, 0.3",
+    )
 
 
 def test_sets_with_nothing_in_common_are_refused(made_set, tmp_path: Path) -> None:

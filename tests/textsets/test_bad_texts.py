@@ -48,7 +48,7 @@ def test_a_long_text_is_cut_where_that_is_asked_for(model_folder, tmp_path: Path
 
 def test_strict_stops_at_the_first(model_folder, tmp_path: Path) -> None:
     source = json_lines(tmp_path / "texts.jsonl", ["cat", "", "dog"])
-    with pytest.raises(InputError, match=r"texts that can all be measured \(--strict\), got text 1: empty"):
+    with pytest.raises(InputError, match=r"all be measured \(--strict\), got text 1, texts.jsonl 2: empty"):
         scan(source, model_folder(), out=tmp_path / "set", strict=True)
     assert scan(source, model_folder(), out=tmp_path / "set").meta["refused"] == 1
 

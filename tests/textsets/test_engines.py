@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.made_sets import json_lines, tables, texts
 
-from heedmap.errors import InputError, ModelError
+from heedmap.errors import InputError, ModelError, UnsupportedError
 from heedmap.textsets.engines import _context, processes
 from heedmap.textsets.records import jobs_of
 from heedmap.textsets.scan import scan
@@ -142,3 +142,10 @@ def test_an_interruption_while_workers_start_is_one_line(after: float, tmp_path:
     assert scanning.returncode == 130
     assert told[-1] == "[heedmap] interrupted"
     assert all(line.startswith("kept in ") for line in told[:-1]), told
+
+
+def test_without_ray_nothing_is_begun(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    with pytest.raises(UnsupportedError, match=r"the package ray with Ray Data .*pip install"):
+        scan(**given, out=tmp_path / "set", engine="ray")
+    assert not (tmp_path / "set").exists()

@@ -62,7 +62,9 @@ def _findings(found: Comparison, before: TextSet, after: TextSet, top: int) -> F
     notes = (
         f"{apart:,} of {len(found.changes):,} changes have an interval without 0; by chance alone "
         f"{found.by_chance:,.0f} would.",
-        "effect: the change in standard deviations of the value over texts.",
+        "effect: the change in standard deviations of the value over texts."
+        if any(change.change for change in found.changes)
+        else "no value changed in any text.",
         *found.only,
     )
     rows: list[dict[str, Any]] = [

@@ -42,10 +42,12 @@ def storage(where: str, path: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         way = "free some space or choose another folder" if full else "choose another folder"
+        above = next((place for place in path.parents if place.exists()), None)
+        in_the_way = above is not None and not above.is_dir()
         raise StorageError(
             where,
             expected=f"to write {path}",
-            got=error.strerror or str(error),
+            got=f"{above}, which is a file" if in_the_way else error.strerror or str(error),
             do=f"{way}; nothing half-written is left",
         ) from error
 

@@ -50,7 +50,7 @@ class Change:
 class Comparison:
     """Changes, the clearest first: those whose interval leaves out 0, by the size of their effect, then the others.
 
-    `texts` is how many texts both sets measured; `only` names heads and statistics that one of them alone has.
+    `texts` is how many texts both sets measured; `only` names texts, heads and statistics that one of them alone has.
     """
 
     changes: tuple[Change, ...]
@@ -102,7 +102,7 @@ def compare(before: TextSet, after: TextSet, statistics: list[str] | None = None
         second = _of(after, name, right)[theirs]
         changes.extend(_changes(name, heads, first, second))
     changes.sort(key=lambda one: (not one.told_apart, -abs(one.effect), one.statistic, one.layer, one.head))
-    return Comparison(tuple(changes), len(left), _only(before, after))
+    return Comparison(tuple(changes), len(left), _only(before, after, len(left)))
 
 
 def _pairs(before: TextSet, after: TextSet) -> tuple[Array, Array]:
@@ -152,8 +152,11 @@ def _changes(name: str, heads: list[tuple[str, int, int]], before: Array, after:
     return found
 
 
-def _only(before: TextSet, after: TextSet) -> tuple[str, ...]:
+def _only(before: TextSet, after: TextSet, both: int) -> tuple[str, ...]:
     told = []
+    for which, one in (("first", before), ("second", after)):
+        if one.meta["texts"] > both:
+            told.append(f"{one.meta['texts'] - both:,} of the {one.meta['texts']:,} texts of the {which} set alone")
     for what, one, other in (
         ("heads", before.heads, after.heads),
         ("statistics", list(before.values), list(after.values)),

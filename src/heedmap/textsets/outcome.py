@@ -30,7 +30,7 @@ class Outcome:
     shard: Shard
     contents: Mapping[str, bytes]
     refused: tuple[tuple[int, str], ...]
-    """Number and reason of each text that was left out."""
+    """Of each text that was left out: its number, and where it stands and why."""
 
 
 def outcome(
@@ -65,7 +65,8 @@ def outcome(
         files={},
         told=facts,
     )
-    left_out = tuple((job.first + place, reason) for place, reason in sorted(refused.items()))
+    stands = [f"{record.source} {record.place}" for record in job.records]
+    left_out = tuple((job.first + place, f"{stands[place]}: {reason}") for place, reason in sorted(refused.items()))
     return Outcome(shard, contents, left_out)
 
 

@@ -127,12 +127,13 @@ def scan(
         "model": "memory" if in_memory else settings.model,
     }
     source.check_readable()
+    run = _engine(engine, settings, workers, threads, address, measurer)
     folder = make_folder(Path(out))
     with only_writer(folder):
         begin(folder, plan)
         work = _Work(folder, strict=strict, tell=tell)
         jobs = work.unfinished(jobs_of(source, shard_texts))
-        work.run(_engine(engine, settings, workers, threads, address, measurer), jobs)
+        work.run(run, jobs)
         tell("merge", len(work.shards), work.texts)
         finish(folder, Done(plan, work.in_order(), work.complete_before))
         found = open_set(folder)
@@ -195,7 +196,7 @@ def _refused(outcome: Outcome) -> InputError:
     return InputError(
         WHERE,
         expected="texts that can all be measured (--strict)",
-        got=f"text {number}: {reason}",
+        got=f"text {number}, {reason}",
         do="without --strict such texts are recorded and left out",
     )
 
