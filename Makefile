@@ -23,6 +23,7 @@ help:
 	@echo 'make bench     time heedmap beside other ways to attend, other tools and plain models (FILE=book.txt)'
 	@echo 'make test-cuda hold the kernels to the reference on a GPU, and time them there'
 	@echo 'make test-ray  install Ray and datasets, run the tests of scans on a Ray cluster and over data sets'
+	@echo 'make test-killed  kill scans of a small set 50 times at random moments: is every set that of one without?'
 	@echo 'make sanitize  fuzz the compiled part under AddressSanitizer and UndefinedBehaviorSanitizer (needs cmake)'
 	@echo 'make sanitize-neon  the same for ARM, in emulation (needs g++-aarch64-linux-gnu and qemu-user-static)'
 	@echo 'make format    put the code into its standard form'
@@ -129,6 +130,10 @@ test-cuda: $(INSTALLED)
 test-ray: $(INSTALLED)
 	@$(PIP) install --quiet --constraint constraints.txt 'ray[data]' datasets
 	@$(RUN)/pytest tests/textsets/test_ray.py tests/textsets/test_sources.py
+
+.PHONY: test-killed
+test-killed: $(INSTALLED)
+	@$(RUN)/python benchmarks/interrupted.py
 
 # make sanitize STRIPS=20000: more of them
 STRIPS ?= 2000

@@ -326,7 +326,7 @@ def test_a_folder_that_cannot_be_written_is_one_error(
 def test_a_file_where_a_folder_should_be_is_one_error(dense: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for below in ("run", "deep/run"):
-        with pytest.raises(StorageError, match="got .*/file, which is a file; choose another folder"):
+        with pytest.raises(StorageError, match=r"got .*/file, which is a file; choose another folder"):
             dense.write_run(tmp_path / "file" / below, dense.make_layer())
 
 

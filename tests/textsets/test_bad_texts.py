@@ -51,6 +51,8 @@ def test_strict_stops_at_the_first(model_folder, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"all be measured \(--strict\), got text 1, texts.jsonl 2: empty"):
         scan(source, model_folder(), out=tmp_path / "set", strict=True)
     assert scan(source, model_folder(), out=tmp_path / "set").meta["refused"] == 1
+    with pytest.raises(InputError, match=r"got text 1, texts.jsonl 2: empty"):  # though its shard is finished
+        scan(source, model_folder(), out=tmp_path / "set", strict=True)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from heedmap.errors import RunError
+from heedmap.sets.schema import way_back
 
 Array = np.ndarray[Any, Any]
 
@@ -48,5 +49,5 @@ def _damaged(file: Path, error: BaseException) -> RunError:
         "open_set",
         expected=f"a whole table of heads in {file}",
         got=" ".join(str(error).split())[:200] or type(error).__name__,
-        do="run its `heedmap scan` again to repair it",
+        do=way_back(file.parents[2], file),
     )

@@ -14,7 +14,7 @@ from heedmap import __version__
 from heedmap.errors import InputError, RunError
 from heedmap.sets.examples import deciles, tops
 from heedmap.sets.files import WHERE, parquet, put, put_json, read_json
-from heedmap.sets.schema import FORMAT, MAPS, SET_JSON, TEXTS, TOTALS, VERSION
+from heedmap.sets.schema import FORMAT, MAPS, SET_JSON, TEXTS, TOTALS, VERSION, way_back
 from heedmap.sets.shards import Shard, marker, shard_files
 from heedmap.sets.sums import Sums
 from heedmap.sets.totals import entropies, kinds, maps, means, profiles, types
@@ -86,8 +86,8 @@ def merged(folder: Path, shards: Sequence[Shard]) -> Sums:
         try:
             own = Sums.load(str(folder / shard_files(shard.number)["sums"]))
         except RunError as error:
-            way_out = f"remove {folder / marker(shard.number)} and run the same command again: that shard is redone"
-            raise RunError(WHERE, expected=error.expected, got=error.got, do=way_out) from error
+            damaged = folder / shard_files(shard.number)["sums"]
+            raise RunError(WHERE, expected=error.expected, got=error.got, do=way_back(folder, damaged)) from error
         total = own if total is None else total.merge(own)
     assert total is not None
     return total

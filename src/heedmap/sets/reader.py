@@ -26,6 +26,7 @@ from heedmap.sets.schema import (
     TOTALS,
     VERSION,
     shard_name,
+    way_back,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +96,19 @@ class TextSet:
         except (MalformedError, OSError):
             return False
 
+    def _unreadable(self, table: str, error: BaseException) -> RunError:
+        """What is said of a table that cannot be read, with the name of the first file that is to blame."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for file in self.files(table):
+            try:
+                pq.read_table(file, page_checksum_verification=True)
+            except (pa.ArrowException, OSError) as found:
+                expected = f"the table {table}, whole in {file.relative_to(self.path)},"
+                return _damaged(self.path, expected, str(found), way_back(self.path, file))
+        return _damaged(self.path, f"the table {table}", str(error))
+
     def table(
         self,
         name: str,
@@ -102,6 +116,7 @@ class TextSet:
         layer: int | None = None,
         head: int | None = None,
         part: str | None = None,
+        text: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """One table as Arrow (`docs/sets.md` lists their columns).
@@ -110,6 +125,7 @@ class TextSet:
             name: `means`, `deciles`, `tops`, `profiles`, `entropies`, `kinds`, `types`, over the whole set; `texts`,
                 one row a text; `heads`, one row a text and head, which may be large: choose heads and columns.
             layer, head, part: only these heads.
+            text: only the text with this number.
             columns: only these columns.
 
         Raises:
@@ -121,9 +137,11 @@ class TextSet:
         import pyarrow.dataset as ds
 
         wanted = {"part": part, "layer": layer, "head": head}
-        asked = {key: value for key, value in wanted.items() if value is not None}
+        asked: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
         if asked and name == TEXTS:
             raise InputError(WHERE, expected="texts without heads", got=", ".join(asked))
+        if text is not None:
+            asked["text"] = text
         rows: Any = None
         for key, value in asked.items():
             rows = pc.field(key) == value if rows is None else rows & (pc.field(key) == value)
@@ -138,7 +156,7 @@ class TextSet:
                     )
             return source.to_table(columns=None if columns is None else list(columns), filter=rows)
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(self.path, f"the table {name}", str(error)) from error
+            raise self._unreadable(name, error) from error
 
     def map(self, layer: int, head: int, part: str | None = None) -> np.ndarray[Any, Any]:
         """The mean map of one head over all texts, float32 `[32, 32]`: how the attention of each thirty-second of a
@@ -156,7 +174,8 @@ class TextSet:
             own = [key for key in self.heads if key[:2] == found[0][:2]]
             return np.array(tensors[tensor_name(*found[0][:2], "mean")].array[own.index(found[0])])
         except (MalformedError, KeyError, IndexError, OSError) as error:
-            raise _damaged(self.path, f"the map of {layer}.{head}", str(error)) from error
+            way = way_back(self.path, self.path / TOTALS / MAPS)
+            raise _damaged(self.path, f"the map of {layer}.{head}", str(error), way) from error
 
     def stored(self, text: int) -> Path | None:
         """The run of one text where it was stored."""
@@ -216,7 +235,5 @@ def _check(path: Path, meta: dict[str, Any]) -> None:
             raise _damaged(path, f"{name} of {size} bytes", "none" if have is None else f"{have} bytes")
 
 
-def _damaged(path: Path, expected: str, got: str) -> RunError:
-    return RunError(
-        WHERE, expected=f"{expected} in the set {path}", got=got[:200], do="run its `heedmap scan` again to repair it"
-    )
+def _damaged(path: Path, expected: str, got: str, do: str = "run its `heedmap scan` again to repair it") -> RunError:
+    return RunError(WHERE, expected=f"{expected} in the set {path}", got=got[:200], do=do)

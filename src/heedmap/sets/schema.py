@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from heedmap.heads.types import TYPES
@@ -54,6 +56,13 @@ STOPS = np.append(STARTS[1:], _LARGEST)
 UNITS = {name: kind.unit for name, kind in TYPES.items()}
 EXCERPT = 200
 """Characters of a text that the table of texts holds."""
+
+
+def way_back(folder: Path, file: Path) -> str:
+    """How a damaged file of a set, of its right size, is made again: what says that it stands is taken away first."""
+    name = next((part for part in file.parts if part.startswith("shard=")), None)
+    says = folder / (SET_JSON if name is None else f"{SHARDS}/{name.split('.')[0]}.json")
+    return f"remove {says} and run its `heedmap scan` again: it is made again"
 
 
 def shard_name(number: int) -> str:

@@ -98,7 +98,7 @@ def asking(found: TextSet, question: str) -> Iterator[tuple[list[str], Iterator[
             WHERE,
             expected="SQL that DuckDB takes",
             got=" ".join(str(error).split())[:400],
-            do=f"views: {', '.join(VIEWS)}",
+            do=f'views: {", ".join(VIEWS)}; columns whose names are words of SQL stand in quotes, as "positional"',
         ) from error
     finally:
         connection.close()

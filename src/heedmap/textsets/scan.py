@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
+import pyarrow.parquet as pq
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -17,11 +18,11 @@ from heedmap.sets.files import only_writer
 from heedmap.sets.finishing import Done, finish
 from heedmap.sets.plan import begin, make_folder
 from heedmap.sets.reader import TextSet, open_set
-from heedmap.sets.shards import Shard, finished, write_shard
+from heedmap.sets.schema import TEXTS
+from heedmap.sets.shards import Shard, finished, shard_files, write_shard
 from heedmap.textsets.batches import BUDGET
 from heedmap.textsets.engines import Engine, here, processes
 from heedmap.textsets.measurer import Measurer
-from heedmap.textsets.outcome import Outcome
 from heedmap.textsets.records import Job, jobs_of
 from heedmap.textsets.settings import PER_SHARD, WHERE, Settings, further
 from heedmap.textsets.sources import By, Texts
@@ -164,12 +165,14 @@ class _Work:
                 continue
             if shard.digest != job.digest:
                 raise _changed(self._folder, job)
+            if self._strict and shard.texts < shard.records:
+                raise _refused(*_left_out(self._folder, job))
             self._note(shard)
 
     def run(self, engine: Engine, jobs: Iterator[Job]) -> None:
         for outcome in engine(jobs):
             if self._strict and outcome.refused:
-                raise _refused(outcome)
+                raise _refused(*outcome.refused[0])
             self._note(write_shard(self._folder, outcome.shard, outcome.contents))
 
     def _note(self, shard: Shard) -> None:
@@ -191,8 +194,14 @@ def _changed(folder: Path, job: Job) -> InputError:
     )
 
 
-def _refused(outcome: Outcome) -> InputError:
-    number, reason = outcome.refused[0]
+def _left_out(folder: Path, job: Job) -> tuple[int, str]:
+    """Number, place and reason of the first text that a finished shard left out."""
+    reasons = pq.read_table(folder / shard_files(job.number)[TEXTS], columns=["reason"]).column(0).to_pylist()
+    at = next(place for place, reason in enumerate(reasons) if reason is not None)
+    return job.first + at, f"{job.records[at].source} {job.records[at].place}: {reasons[at]}"
+
+
+def _refused(number: int, reason: str) -> InputError:
     return InputError(
         WHERE,
         expected="texts that can all be measured (--strict)",

@@ -51,6 +51,7 @@ def store(
                 out=found.path / RUNS / f"text-{number}",
                 layers=settings.layers,
                 heads=settings.heads,
+                statistics=("default", *settings.statistics),
                 max_tokens=settings.max_tokens,
             )
             missing.remove(number)

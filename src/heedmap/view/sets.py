@@ -88,7 +88,7 @@ class SetDocuments:
             "excerpt": row["excerpt"],
             "cut": row["characters"] > EXCERPT,
             "run": None if stored is None else f"{stored.name}/",
-            "command": shlex.join(["heedmap", "look", str(text), "--of", str(self.found.path)]),
+            "command": shlex.join(["heedmap", "look", str(text), "--of", str(self.found.path.resolve())]),
         }
 
     @functools.cached_property

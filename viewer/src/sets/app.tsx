@@ -20,13 +20,15 @@ function Whole({ overview, theme }: { overview: Overview; theme: Theme }) {
   const [chosen, setChosen] = useState<Chosen>(() => fromHash(location.hash, overview))
   useEffect(() => {
     const follow = () => setChosen(fromHash(location.hash, overview))
-    addEventListener('hashchange', follow)
-    return () => removeEventListener('hashchange', follow)
+    addEventListener('popstate', follow)
+    return () => removeEventListener('popstate', follow)
   }, [overview])
   const choose = (change: Partial<Chosen>) => {
     const next = { ...chosen, ...change }
     setChosen(next)
-    history.replaceState(null, '', `#${toHash(next, overview.heads)}`)
+    const address = `#${toHash(next, overview.heads)}`
+    if (next.head === chosen.head) history.replaceState(null, '', address)
+    else history.pushState(null, '', address)
   }
   const names = Object.keys(overview.units)
   const picker = (name: 'statistic' | 'x' | 'y', label: string) => (
@@ -90,7 +92,8 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
     }
   }, [chosen.head])
   const parts = new Set(overview.heads.map((head) => head[0])).size
-  const name = headName(overview.heads[chosen.head], parts)
+  const head = overview.heads[chosen.head]
+  const name = headName(head, parts)
   if (failure) return <p class="set-failure">{failure}</p>
   if (!page) return <section aria-busy="true" aria-label={`head ${name}`} />
   const { statistic } = chosen
@@ -156,7 +159,7 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
         </figure>
       </div>
       <h3>Texts by decile of {statistic}</h3>
-      <Examples rows={deciles.map((row) => ({ ...row, label: `${row.decile * 10} %` }))} page={page} />
+      <Examples rows={deciles.map((row) => ({ ...row, label: `${row.decile * 10} %` }))} page={page} head={head} />
       {(['highest', 'lowest'] as const).map((side) => (
         <details key={side}>
           <summary>
@@ -167,6 +170,7 @@ function Head({ overview, chosen, theme }: { overview: Overview; chosen: Chosen;
               .filter((row) => row.statistic === statistic && row.side === side)
               .map((row) => ({ ...row, label: `${row.rank}` }))}
             page={page}
+            head={head}
           />
         </details>
       ))}
@@ -194,7 +198,11 @@ function Shares(props: { rows: HeadPage['kinds'] }) {
   )
 }
 
-function Examples(props: { rows: { label: string; value: number; text: number }[]; page: HeadPage }) {
+function Examples(props: {
+  rows: { label: string; value: number; text: number }[]
+  page: HeadPage
+  head: Overview['heads'][number]
+}) {
   if (props.rows.length === 0) return <p class="soft">no text has a value</p>
   return (
     <ol class="set-examples">
@@ -202,7 +210,7 @@ function Examples(props: { rows: { label: string; value: number; text: number }[
         <li key={row.label}>
           <span class="soft">{row.label}</span>
           <b>{number(row.value)}</b>
-          <Text example={props.page.examples[row.text]} text={row.text} />
+          <Text example={props.page.examples[row.text]} text={row.text} head={props.head} />
         </li>
       ))}
     </ol>
@@ -210,7 +218,7 @@ function Examples(props: { rows: { label: string; value: number; text: number }[
 }
 
 /** How a text begins; a click opens its run, or shows the command that makes one. */
-function Text({ example, text }: { example: Example; text: number }) {
+function Text({ example, text, head }: { example: Example; text: number; head: Overview['heads'][number] }) {
   const [asked, setAsked] = useState(false)
   const words = (
     <span class="set-excerpt" dir="auto">
@@ -221,7 +229,7 @@ function Text({ example, text }: { example: Example; text: number }) {
   const where = `text ${text}, ${example.source} ${example.place}, ${plural(example.tokens, 'token')}`
   if (example.run)
     return (
-      <a href={example.run} title={`${where}: open its run`}>
+      <a href={`${example.run}#head=${head.join('.')}`} title={`${where}: open its run`}>
         {words}
       </a>
     )
