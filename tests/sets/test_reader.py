@@ -176,7 +176,7 @@ def test_one_changed_byte_of_a_column_is_told(copied: Path, table: str) -> None:
     says = r"shards/shard=00000\.json" if table in ("texts", "heads") else r"set\.json"
     with pytest.raises(RunError, match=f"the table {table}, whole in .*{file.name}.*; remove .*/{says} and run"):
         found.table(table)
-    assert found.table(table, columns=["layer"] if table != "texts" else ["text"]).num_rows
+    assert found.table(table, columns=["layer"] if table != "texts" else ["tokens"]).num_rows
 
 
 @pytest.mark.parametrize("table", ["texts", "heads"])

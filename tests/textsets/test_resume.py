@@ -265,7 +265,7 @@ def test_a_folder_of_something_else_is_left_alone(given, tmp_path: Path) -> None
         scan(**given, out=tmp_path / "letters")
     with pytest.raises(RunError, match=r"a folder for the set, got the file"):
         scan(**given, out=tmp_path / "letters" / "love.txt")
-    with pytest.raises(StorageError, match=r"love\.txt/set, got Not a directory; choose another folder"):
+    with pytest.raises(StorageError, match=r"love\.txt/set, got .*love\.txt, which is a file; choose another folder"):
         scan(**given, out=tmp_path / "letters" / "love.txt" / "set")
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["love.txt"]
 
