@@ -109,6 +109,7 @@ def whole(code: str, texts: list[str], model: str, workers: int, shard_texts: in
 
 def cost(folder: Path, scanned: dict[str, Any], rounds: int) -> dict[str, float]:
     """Seconds and bytes of a text, bytes of a shard, and what adding shards up takes."""
+    from heedmap.sets.examples import deciles
     from heedmap.sets.finishing import merged
     from heedmap.sets.shards import finished
 
@@ -118,11 +119,14 @@ def cost(folder: Path, scanned: dict[str, Any], rounds: int) -> dict[str, float]
     }
     numbers = range(len(list((folder / "set" / "shards").iterdir())))
     shards = [shard for number in numbers if (shard := finished(folder / "set", number)) is not None]
-    seconds = []
+    seconds, reading = [], []
     for _ in range(rounds):
         began = time.perf_counter()
-        merged(folder / "set", shards)
-        seconds.append(time.perf_counter() - began)
+        sums = merged(folder / "set", shards)
+        between = time.perf_counter()
+        deciles(folder / "set", shards, sums)
+        seconds.append(between - began)
+        reading.append(time.perf_counter() - between)
     count = scanned["texts"]
     return {
         "texts": count,
@@ -134,6 +138,7 @@ def cost(folder: Path, scanned: dict[str, Any], rounds: int) -> dict[str, float]
         "sums_bytes_a_shard": sizes["sums"] / len(shards),
         "totals_bytes": sizes["totals"],
         "merge_seconds_a_shard": statistics.median(seconds) / len(shards),
+        "deciles_seconds_a_text": statistics.median(reading) / count,
         "finish_seconds": scanned["merge_seconds"],
     }
 
