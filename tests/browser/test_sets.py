@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,16 @@ def test_every_head_is_a_cell_and_a_point_and_opens(page: Page, found: TextSet) 
     page.until("location.hash.includes('head=self+1.2')")
     page.locator(".set-dot").nth(1).click(force=True)
     page.get_by_role("heading", name="Head 0.1").wait_for()
+
+
+def test_types_are_counted_and_show_their_heads(page: Page, found: TextSet) -> None:
+    held = [row for row in found.table("types").to_pylist() if row["holds"]]
+    buttons = page.get_by_role("group", name="types of head").get_by_role("button")
+    counts = Counter(row["type"] for row in held)
+    assert sorted(buttons.all_inner_texts()) == sorted(f"{name} {count}" for name, count in counts.items())
+    name, count = counts.most_common()[-1]
+    page.get_by_role("button", name=f"{name} {count}", exact=True).click()
+    assert page.locator(".set-cell.faded").count() == len(found.heads) - count
 
 
 def test_kinds_of_token_stand_by_their_names_and_shares(page: Page) -> None:

@@ -125,5 +125,7 @@ def _window(table: Tensor, batch: int, start: int, beyond: Tensor) -> Tensor:
     """Columns `[start, start + len(beyond))` of a table, with `beyond` where it has none; `[batch, keys, …]`."""
     _check_texts(table, batch)
     inside = table[:, start : start + len(beyond)].to(beyond.dtype)
+    if inside.shape[1] == len(beyond):
+        return inside.expand(batch, *beyond.shape)
     rest = beyond.to(inside.device)[None, inside.shape[1] :].expand(inside.shape[0], *(-1,) * beyond.dim())
     return torch.cat([inside, rest], dim=1).expand(batch, *beyond.shape)

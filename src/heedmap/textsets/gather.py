@@ -45,8 +45,10 @@ def _maps(call: Call, lengths: Array) -> Array:
     """The sum over texts of the mean row of each thirty-second of a text, `[heads, 32, 32]` by relative position."""
     masses = call.measurements["part_mass"]  # [texts, heads, rows, 32], NaN in rows that are padding
     total = np.zeros((masses.shape[1], CELLS, CELLS))
-    for length in np.unique(lengths):
-        own = masses[lengths == length, :, :length].sum(0, dtype=np.float64)
+    shared = np.unique(lengths)
+    for length in shared:
+        own = masses if len(shared) == 1 else masses[lengths == length, :, :length]
+        own = own.sum(0, dtype=np.float64)
         total += (parts(int(length)).T * CELLS / length) @ own
     return total
 

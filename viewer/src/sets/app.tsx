@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Theme } from '../ui/colour'
 import { number, plural, visible } from '../ui/format'
 import { Bars, distanceBars, Grid, headName, MeanMap, Scatter } from './charts'
+import { Types } from './types'
 import { fromHash, read, toHash, type Chosen, type Example, type HeadPage, type Overview } from './documents'
 
 /** A set of texts: all heads, and one head's page. */
@@ -18,6 +19,7 @@ export function SetApp(props: { theme: Theme }) {
 
 function Whole({ overview, theme }: { overview: Overview; theme: Theme }) {
   const [chosen, setChosen] = useState<Chosen>(() => fromHash(location.hash, overview))
+  const [shown, setShown] = useState<string | null>(null)
   useEffect(() => {
     const follow = () => setChosen(fromHash(location.hash, overview))
     addEventListener('popstate', follow)
@@ -58,9 +60,11 @@ function Whole({ overview, theme }: { overview: Overview; theme: Theme }) {
             overview={overview}
             statistic={chosen.statistic}
             head={chosen.head}
+            shown={shown}
             theme={theme}
             onOpen={(head) => choose({ head })}
           />
+          <Types overview={overview} shown={shown} onShow={setShown} />
           <div class="set-pickers">
             {picker('y', 'up')} {picker('x', 'across')}
           </div>

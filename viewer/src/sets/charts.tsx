@@ -31,6 +31,8 @@ export function Grid(props: {
   overview: Overview
   statistic: string
   head: number
+  /** A type of head, whose heads alone stay in full colour. */
+  shown: string | null
   theme: Theme
   onOpen: (head: number) => void
 }) {
@@ -62,11 +64,13 @@ export function Grid(props: {
           {row.map((at) => {
             const value = values[at]
             const name = headName(overview.heads[at], parts)
-            const told = `head ${name}: ${value === null ? 'no value' : number(value)}`
+            const types = overview.types[at]
+            const told = [`head ${name}: ${value === null ? 'no value' : number(value)}`, ...types].join(', ')
+            const faded = props.shown !== null && !types.includes(props.shown)
             return (
               <button
                 key={at}
-                class="set-cell"
+                class={faded ? 'set-cell faded' : 'set-cell'}
                 aria-pressed={at === props.head}
                 aria-label={told}
                 title={told}
