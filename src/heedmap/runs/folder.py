@@ -42,8 +42,8 @@ def storage(where: str, path: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         way = "free some space or choose another folder" if full else "choose another folder"
-        above = next((place for place in path.parents if place.exists()), None)
-        in_the_way = above is not None and not above.is_dir()
+        above = next((place for place in path.parents if os.path.lexists(place)), path)
+        in_the_way = os.path.isfile(above)  # noqa: PTH113 — Path raises where it may not look
         raise StorageError(
             where,
             expected=f"to write {path}",
