@@ -17,7 +17,7 @@ import heedmap
 from heedmap.errors import InputError, RunError
 from heedmap.runs.reader import open_run
 from heedmap.sets.reader import is_set, open_set
-from heedmap.sets.schema import TABLES
+from heedmap.sets.schema import TABLES, way_back
 
 
 def test_every_table_opens_with_heads_and_columns_chosen(made_set) -> None:
@@ -194,3 +194,10 @@ def test_a_shard_of_which_no_text_was_measured_has_no_heads(copied: Path) -> Non
     marker = copied / "shards" / "shard=00001.json"
     marker.write_text(re.sub(r'"texts": ?\d+', '"texts": 0', marker.read_text()))
     assert len(found.files("heads")) == found.meta["shards"] - 1
+
+
+def test_the_way_back_goes_by_names_within_the_set_alone() -> None:
+    folder = Path("shard=00007") / "set"
+    assert "set/set.json and run" in way_back(folder, folder / "totals" / "means.parquet")
+    assert "set/shards/shard=00001.json and run" in way_back(folder, folder / "heads/shard=00001/part.parquet")
+    assert "set/shards/shard=00002.json and run" in way_back(folder, folder / "sums/shard=00002.safetensors")

@@ -83,11 +83,11 @@ def merged(folder: Path, shards: Sequence[Shard]) -> Sums:
     """
     total: Sums | None = None
     for shard in shards:
+        file = folder / shard_files(shard.number)["sums"]
         try:
-            own = Sums.load(str(folder / shard_files(shard.number)["sums"]))
+            own = Sums.load(str(file))
         except RunError as error:
-            damaged = folder / shard_files(shard.number)["sums"]
-            raise RunError(WHERE, expected=error.expected, got=error.got, do=way_back(folder, damaged)) from error
+            raise RunError(WHERE, expected=error.expected, got=error.got, do=way_back(folder, file)) from error
         total = own if total is None else total.merge(own)
     assert total is not None
     return total

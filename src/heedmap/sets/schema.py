@@ -60,7 +60,7 @@ EXCERPT = 200
 
 def way_back(folder: Path, file: Path) -> str:
     """How a damaged file of a set, of its right size, is made again: what says that it stands is taken away first."""
-    name = next((part for part in file.parts if part.startswith("shard=")), None)
+    name = next((part for part in file.relative_to(folder).parts if part.startswith("shard=")), None)
     says = folder / (SET_JSON if name is None else f"{SHARDS}/{name.split('.')[0]}.json")
     return f"remove {says} and run its `heedmap scan` again: it is made again"
 

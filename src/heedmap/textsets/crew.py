@@ -69,19 +69,18 @@ class Crew:
                 worker.pipe.close()
 
     def _run(self, tasks: Iterator[Any]) -> Iterator[Any]:
-        busy: dict[Connection, _Worker] = {}
-        idle: list[_Worker] = []
+        busy: set[Connection] = set()
         ahead = next(tasks, None)
         while ahead is not None or busy:
-            while ahead is not None and (idle or len(self._workers) < self._most):
-                worker = idle.pop() if idle else self._start()
-                self._send(worker.pipe, ahead)
-                busy[worker.pipe] = worker
+            while ahead is not None and len(self._workers) < self._most:
+                started = self._start()
+                self._send(started, ahead)
+                busy.add(started)
                 ahead = next(tasks, None)
             pipe: Any = wait(list(busy))[0]
             found = self._receive(pipe)
             if ahead is None:
-                idle.append(busy.pop(pipe))
+                busy.remove(pipe)
             else:  # before the caller takes its time over what was found
                 self._send(pipe, ahead)
                 ahead = next(tasks, None)
@@ -110,14 +109,14 @@ class Crew:
             do="run the same command again with fewer --workers or a smaller --budget: finished shards are kept",
         )
 
-    def _start(self) -> _Worker:
+    def _start(self) -> Connection:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self._begin, self._arguments), daemon=True)
         with held_back():
             process.start()
             self._workers.append(_Worker(process, ours))
         theirs.close()  # else the end of its process would not be the end of the pipe
-        return self._workers[-1]
+        return ours
 
     def _dismiss(self) -> None:
         """Let all workers leave by themselves."""

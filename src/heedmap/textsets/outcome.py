@@ -65,9 +65,7 @@ def outcome(
         files={},
         told=facts,
     )
-    stands = [f"{record.source} {record.place}" for record in job.records]
-    left_out = tuple((job.first + place, f"{stands[place]}: {reason}") for place, reason in sorted(refused.items()))
-    return Outcome(shard, contents, left_out)
+    return Outcome(shard, contents, tuple(job.left_out(place, reason) for place, reason in sorted(refused.items())))
 
 
 def _types(values: Array, names: list[str], texts: list[Prepared]) -> tuple[list[str], Array, Array]:

@@ -28,6 +28,11 @@ class Record:
     text: str | None
     problem: str | None = None
 
+    @property
+    def stands(self) -> str:
+        """Where it stands, for a reader."""
+        return f"{self.source} {self.place}"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -36,6 +41,10 @@ class Job:
     number: int
     first: int
     records: tuple[Record, ...]
+
+    def left_out(self, place: int, reason: str) -> tuple[int, str]:
+        """Of the text at a place that was left out: its number in the set, and where it stands and why."""
+        return self.first + place, f"{self.records[place].stands}: {reason}"
 
     @property
     def digest(self) -> str:

@@ -189,7 +189,7 @@ def _changed(folder: Path, job: Job) -> InputError:
     return InputError(
         WHERE,
         expected=f"the texts that {folder} was begun with",
-        got=f"others in shard {job.number}, from {first.source} {first.place} on",
+        got=f"others in shard {job.number}, from {first.stands} on",
         do="choose another folder for the changed texts",
     )
 
@@ -198,7 +198,7 @@ def _left_out(folder: Path, job: Job) -> tuple[int, str]:
     """Number, place and reason of the first text that a finished shard left out."""
     reasons = pq.read_table(folder / shard_files(job.number)[TEXTS], columns=["reason"]).column(0).to_pylist()
     at = next(place for place, reason in enumerate(reasons) if reason is not None)
-    return job.first + at, f"{job.records[at].source} {job.records[at].place}: {reasons[at]}"
+    return job.left_out(at, reasons[at])
 
 
 def _refused(number: int, reason: str) -> InputError:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from heedmap.attention.masks.base import ALL_HEADS, Bounds, Frame, Mask
@@ -65,19 +67,13 @@ class And(_Pair):
         self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
     ) -> Tensor | None:
         left = self.left.same_text(batch, query_positions, key_positions, heads)
-        right = self.right.same_text(batch, query_positions, key_positions, heads)
-        if left is None or right is None:
-            return right if left is None else left
-        return left & right
+        return _both(left, self.right.same_text(batch, query_positions, key_positions, heads), torch.logical_and)
 
     def bias(
         self, batch: int, query_positions: Tensor, key_positions: Tensor, heads: slice = ALL_HEADS
     ) -> Tensor | None:
         left = self.left.bias(batch, query_positions, key_positions, heads)
-        right = self.right.bias(batch, query_positions, key_positions, heads)
-        if left is None or right is None:
-            return right if left is None else left
-        return left + right
+        return _both(left, self.right.bias(batch, query_positions, key_positions, heads), torch.add)
 
     def bounds(self, batch: int, query_start: int, query_stop: int, key_start: int, key_stop: int) -> Bounds:
         left = self.left.bounds(batch, query_start, query_stop, key_start, key_stop)
@@ -85,6 +81,13 @@ class And(_Pair):
         visit = (max(left.visit_start, right.visit_start), min(left.visit_stop, right.visit_stop))
         full = (max(left.full_start, right.full_start), min(left.full_stop, right.full_stop))
         return Bounds.of(visit, full, (key_start, key_stop))
+
+
+def _both(left: Tensor | None, right: Tensor | None, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:
+    """What two masks say together, of which either may say nothing."""
+    if left is None or right is None:
+        return right if left is None else left
+    return join(left, right)
 
 
 class Or(_Pair):
